@@ -1,0 +1,68 @@
+/*
+ * Settings as the proxy uses them: one immutable, reference-counted object
+ * compiled from a file that passed the schema. A request keeps the snapshot it
+ * started with. Chapter 10 sections 1 and 2; our own keys: srt-settings(5).
+ */
+#ifndef SETTINGS_SNAPSHOT_H
+#define SETTINGS_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "proxy/policy/pattern.h"
+#include "proxy/policy/policy.h"
+#include "proxy/policy/route.h"
+#include "proxy/policy/violation.h"
+
+struct snapshot {
+    unsigned refs;
+    struct policy *policy;
+    struct limits limits;
+    struct routes *routes;
+    struct violation_filter *ignore_violations; /* NULL: none */
+
+    bool refuse_opaque_tunnels;
+    bool require_host_match;
+    char **strip_response_headers; /* folded, NULL-terminated; NULL: none */
+
+    char *mitm_socket;                 /* NULL: none */
+    struct pattern_list *mitm_domains; /* NULL: none */
+    bool tls_terminate;
+    bool mask_credentials; /* any credentials entry with mode mask */
+
+    /* "proxy" key, ours */
+    char **listen;             /* HOST:PORT or unix:PATH, NULL-terminated; NULL: none */
+    bool listen_any_interface; /* proxy.listenAnyInterface */
+    char *token_file;          /* proxy.auth.tokenFile, NULL: none */
+    char *log_file;            /* proxy.log, "-" stdout, NULL: none */
+    char **dns_servers;        /* proxy.dns.servers, NULL: the system's */
+    bool dns_hosts;            /* proxy.dns.hostsFile, default true */
+};
+
+/* Which file is being read: what must be there differs (filesystem is needed by a sandbox). */
+enum settings_use {
+    SETTINGS_SANDBOX, /* the whole schema of the peer */
+    SETTINGS_GATEWAY, /* `srt proxy`: filesystem may be absent */
+    SETTINGS_CHECK    /* `srt check`: filesystem may be absent when there is a "proxy" key */
+};
+
+/*
+ * Reads, validates and compiles. path NULL: the default file, built-in defaults when it is absent.
+ * environment: whether parents come from the environment too. On failure returns NULL and *error
+ * holds the lines of chapter 10 section 1 (with their newlines). Warnings, each a line with
+ * its newline, go to *warnings.
+ */
+struct snapshot *snapshot_load(const char *path, enum settings_use use, bool environment,
+                               struct buf *warnings, struct buf *error);
+/* The same from a document that passed schema_validate() for this use; *error then names the
+ * settings at fault, a line each. */
+struct snapshot *snapshot_build(const json_t *document, enum settings_use use, bool environment,
+                                struct buf *warnings, struct buf *error);
+struct snapshot *snapshot_ref(struct snapshot *s);
+void snapshot_unref(struct snapshot *s);
+
+#endif
