@@ -1,0 +1,229 @@
+#include "proxy/egress/egress.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "proxy/egress/parent_connect.h"
+
+enum egress_state {
+    DIALLING,    /* a dial to the destination or the parent is under way */
+    PARENT_TLS,  /* TLS handshake with an https parent */
+    PARENT_HEAD, /* CONNECT sent to the parent, its answer awaited */
+    TARGET_TLS   /* TLS handshake with the destination */
+};
+
+struct egress {
+    struct worker *worker;
+    const struct snapshot *snapshot;
+    const struct host *host;
+    const struct parent_proxy *parent; /* NULL: direct */
+    uint16_t port;
+    enum egress_kind kind;
+    enum egress_state state;
+    struct dial *dial;
+    struct tls_connect *tls;
+    struct parent_connect *connect;
+    struct host *parent_host;
+    ev_timer timer; /* handshakes after the dial; the dial has its own */
+    egress_callback *callback;
+    void *ctx;
+};
+
+const struct parent_proxy *egress_parent(const struct snapshot *s, const struct host *host,
+                                         enum egress_kind kind)
+{
+    if (s->routes == NULL)
+        return NULL;
+    return routes_find(s->routes, host, kind == EGRESS_PLAIN ? ROUTE_PLAIN : ROUTE_TUNNEL);
+}
+
+static void egress_free(struct egress *e)
+{
+    ev_timer_stop(e->worker->loop, &e->timer);
+    free(e->parent_host);
+    free(e);
+}
+
+static void give(struct egress *e, struct egress_result *result)
+{
+    egress_callback *callback = e->callback;
+    void *ctx = e->ctx;
+    egress_free(e);
+    callback(ctx, result);
+}
+
+static void fail(struct egress *e, enum err err, const char *detail)
+{
+    struct egress_result result = {.err = err, .detail = detail};
+    give(e, &result);
+}
+
+static void succeed(struct egress *e, struct stream *stream)
+{
+    struct egress_result result = {.err = ERR_NONE, .stream = stream};
+    give(e, &result);
+}
+
+static void on_target_tls(void *ctx, enum err err, struct stream *stream, const char *detail)
+{
+    struct egress *e = ctx;
+    e->tls = NULL;
+    if (err != ERR_NONE)
+        fail(e, err, detail);
+    else
+        succeed(e, stream);
+}
+
+static void start_target_tls(struct egress *e, int fd)
+{
+    e->state = TARGET_TLS;
+    e->tls = tls_connect_start(e->worker->tls, e->worker->loop, fd, e->host, NULL, 0,
+                               on_target_tls, e);
+}
+
+static void on_parent_answer(void *ctx, enum err err, struct stream *stream, struct buf *early,
+                             const char *detail)
+{
+    struct egress *e = ctx;
+    e->connect = NULL;
+    if (err != ERR_NONE) {
+        fail(e, err, detail);
+        return;
+    }
+    if (e->kind == EGRESS_TLS) {
+        /* TLS begins with our ClientHello: a server that spoke first is not one. */
+        int fd = buf_len(early) == 0 ? stream_release(stream) : -1;
+        buf_free(early);
+        if (fd >= 0) {
+            start_target_tls(e, fd);
+        } else {
+            stream_close(&stream);
+            fail(e, ERR_UPSTREAM_TLS, "TLS inside a TLS parent, or the server spoke first");
+        }
+        return;
+    }
+    struct egress_result result = {.err = ERR_NONE, .stream = stream, .early = *early};
+    give(e, &result);
+}
+
+static void parent_ready(struct egress *e, struct stream *stream)
+{
+    if (e->kind == EGRESS_PLAIN) {
+        succeed(e, stream);
+        return;
+    }
+    e->state = PARENT_HEAD;
+    e->connect = parent_connect_start(stream, e->host, e->port, e->parent->authorization,
+                                      e->snapshot->limits.response_head_bytes, on_parent_answer, e);
+}
+
+static void on_parent_tls(void *ctx, enum err err, struct stream *stream, const char *detail)
+{
+    struct egress *e = ctx;
+    e->tls = NULL;
+    if (err != ERR_NONE)
+        fail(e, ERR_UPSTREAM_PARENT, detail);
+    else
+        parent_ready(e, stream);
+}
+
+static void debug_denied(const struct egress *e, const struct dial_result *r)
+{
+    for (size_t i = 0; i < r->denied_count; i++) {
+        char text[ADDRESS_TEXT_MAX];
+        address_format(&r->denied[i], text);
+        log_debug("Denied address(es) for %s:%u: %s (%s)", e->host->text, (unsigned)e->port, text,
+                  address_class_text(r->denied_class[i]));
+    }
+}
+
+static void on_dialled(void *ctx, const struct dial_result *r)
+{
+    struct egress *e = ctx;
+    e->dial = NULL;
+    if (r->denied_count != 0 && log_debug_enabled)
+        debug_denied(e, r);
+    if (r->err != ERR_NONE) {
+        struct egress_result result = {.err = e->parent != NULL ? ERR_UPSTREAM_PARENT : r->err,
+                                       .denied_classes = r->denied_classes,
+                                       .detail = e->parent != NULL ? err_info(r->err)->sentence
+                                                                   : NULL};
+        if (e->parent != NULL)
+            log_debug("parent proxy %s:%u: %s", e->parent->host, (unsigned)e->parent->port,
+                      err_info(r->err)->sentence);
+        give(e, &result);
+        return;
+    }
+    if (e->parent == NULL && e->kind != EGRESS_TLS) {
+        succeed(e, stream_plain(e->worker->loop, r->fd));
+        return;
+    }
+    ev_timer_start(e->worker->loop, &e->timer);
+    if (e->parent == NULL) {
+        start_target_tls(e, r->fd);
+    } else if (e->parent->tls) {
+        e->state = PARENT_TLS;
+        e->tls = tls_connect_start(e->worker->tls, e->worker->loop, r->fd, e->parent_host, NULL, 0,
+                                   on_parent_tls, e);
+    } else {
+        parent_ready(e, stream_plain(e->worker->loop, r->fd));
+    }
+}
+
+static void abandon(struct egress *e)
+{
+    if (e->dial != NULL)
+        dial_cancel(e->dial);
+    if (e->tls != NULL)
+        tls_connect_cancel(e->tls);
+    if (e->connect != NULL)
+        parent_connect_cancel(e->connect);
+    e->dial = NULL;
+    e->tls = NULL;
+    e->connect = NULL;
+}
+
+static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct egress *e = timer->data;
+    bool at_parent = e->parent != NULL && e->state != TARGET_TLS;
+    (void)loop;
+    (void)revents;
+    abandon(e);
+    fail(e, at_parent ? ERR_UPSTREAM_PARENT : ERR_UPSTREAM_TIMEOUT, "handshake not done in time");
+}
+
+struct egress *egress_start(struct worker *w, const struct snapshot *snapshot,
+                            const struct host *host, uint16_t port, enum egress_kind kind,
+                            egress_callback *callback, void *ctx)
+{
+    struct egress *e = mem_alloc(sizeof *e);
+    e->worker = w;
+    e->snapshot = snapshot;
+    e->host = host;
+    e->port = port;
+    e->kind = kind;
+    e->callback = callback;
+    e->ctx = ctx;
+    e->parent = egress_parent(snapshot, host, kind);
+    e->state = DIALLING;
+    ev_timer_init(&e->timer, on_timeout, snapshot->limits.dial_ms / 1e3, 0);
+    e->timer.data = e;
+    if (e->parent != NULL) {
+        /* routes_new() accepted the name, so it has a canonical form. */
+        e->parent_host = mem_alloc(sizeof *e->parent_host);
+        host_canonicalise(e->parent->host, strlen(e->parent->host), e->parent_host);
+        e->dial = dial_start(&w->dialer, NULL, e->parent_host, e->parent->port, on_dialled, e);
+    } else {
+        e->dial = dial_start(&w->dialer, snapshot->policy, host, port, on_dialled, e);
+    }
+    return e;
+}
+
+void egress_cancel(struct egress *e)
+{
+    abandon(e);
+    egress_free(e);
+}

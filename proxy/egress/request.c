@@ -1,0 +1,136 @@
+#include "proxy/egress/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "proxy/http/target.h"
+
+void request_begin(struct request *r, const struct client *c, enum record_via via)
+{
+    memset(r, 0, sizeof *r);
+    r->snapshot = snapshot_ref(c->worker->snapshot);
+    record_init(&r->record, ev_now(c->worker->loop));
+    r->record.via = (uint8_t)via;
+    r->record.client = c->peer.family != 0 ? CLIENT_ADDRESS : CLIENT_UNIX;
+    r->record.client_address = c->peer;
+    r->record.client_port = c->peer_port;
+}
+
+static void add_violation(struct request *r, struct worker *w, struct buf *line)
+{
+    struct buf clean;
+    buf_init(&clean, 4 * buf_len(line) + 16);
+    text_clean(&clean, buf_chars(line), buf_len(line));
+    log_debug("%s", buf_cstr(&clean));
+    buf_free(&clean);
+    if (w->violations != NULL)
+        violation_store_add(w->violations, r->snapshot->ignore_violations, buf_cstr(line), NULL,
+                            r->record.user, ev_now(w->loop));
+}
+
+void request_violation(struct request *r, struct worker *w, const char *host, size_t n,
+                       const char *reason)
+{
+    struct buf line;
+    buf_init(&line, 8192);
+    violation_network(&line, host, n, r->port, reason);
+    add_violation(r, w, &line);
+    buf_free(&line);
+}
+
+void request_set_destination(struct request *r, const char *host, size_t n, uint16_t port)
+{
+    r->port = port;
+    r->record.port = port;
+    free(r->spelled);
+    r->spelled = mem_dup_n(host, n);
+    record_set_host(&r->record, host, n);
+}
+
+bool request_authorise(struct request *r, struct worker *w, const char *host, size_t n,
+                       uint16_t port)
+{
+    struct decision *d = &r->decision;
+    request_set_destination(r, host, n, port);
+    policy_decide(r->snapshot->policy, host, n, port, NULL, &r->host, d);
+    if (d->verdict == VERDICT_ASK) {
+        /* Nobody to ask: what no rule allows is denied. */
+        d->verdict = VERDICT_DENY;
+        d->reason = POLICY_NOT_LISTED;
+    }
+    if (r->host.len != 0)
+        record_set_host(&r->record, r->host.text, r->host.len);
+    record_set_decision(&r->record, d);
+    if (d->verdict == VERDICT_ALLOW)
+        return true;
+    request_violation(r, w, host, n, d->reason);
+    return false;
+}
+
+void request_deny_addresses(struct request *r, struct worker *w, unsigned classes,
+                            struct buf *reason)
+{
+    char text[512];
+    size_t n = address_reason(classes, text, sizeof text);
+    buf_append(reason, text, n);
+    r->record.verdict = RECORD_DENY;
+    r->record.address_classes = classes;
+    request_violation(r, w, r->host.text, r->host.len, text);
+}
+
+void request_violation_connect(struct request *r, struct worker *w, const char *reason)
+{
+    struct buf line, authority;
+    buf_init(&line, 8192);
+    buf_init(&authority, HOST_MAX + 16);
+    authority_format(&authority, &r->host, r->port, 0);
+    violation_request(&line, "CONNECT", strlen("CONNECT"), buf_cstr(&authority), reason);
+    add_violation(r, w, &line);
+    buf_free(&line);
+    buf_free(&authority);
+}
+
+void request_violation_socks(struct request *r, struct worker *w)
+{
+    struct buf line;
+    buf_init(&line, 8192);
+    violation_socks(&line, r->spelled, strlen(r->spelled), r->port);
+    add_violation(r, w, &line);
+    buf_free(&line);
+}
+
+void request_refused(struct request *r, enum err err, unsigned status, const char *reason)
+{
+    r->record.status = (int16_t)status;
+    if (reason != NULL)
+        record_set_reason(&r->record, reason);
+    if (err_is_upstream(err))
+        r->record.error = (uint8_t)err;
+    else
+        r->record.verdict = RECORD_DENY;
+}
+
+void request_hand_over(struct request *r, struct record *record, struct snapshot **snapshot)
+{
+    *record = r->record;
+    *snapshot = r->snapshot;
+    free(r->spelled);
+    memset(r, 0, sizeof *r);
+}
+
+void request_end(struct request *r, struct worker *w, enum err close)
+{
+    if (r->snapshot == NULL)
+        return;
+    r->record.close = (uint8_t)close;
+    if (err_is_upstream(close))
+        r->record.error = (uint8_t)close;
+    record_log_write(w->log, &r->record, ev_now(w->loop));
+    record_free(&r->record);
+    snapshot_unref(r->snapshot);
+    free(r->spelled);
+    memset(r, 0, sizeof *r);
+}

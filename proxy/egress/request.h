@@ -1,0 +1,50 @@
+/*
+ * One request to leave: where to, what the policy said, and its record. Every
+ * entry path fills this and asks once. Chapter 10 section 5.
+ */
+#ifndef EGRESS_REQUEST_H
+#define EGRESS_REQUEST_H
+
+#include "proxy/egress/record.h"
+#include "proxy/egress/worker.h"
+#include "proxy/policy/policy.h"
+
+struct request {
+    struct snapshot *snapshot; /* the settings this request is judged by; NULL: none begun */
+    struct host host;          /* canonical */
+    uint16_t port;
+    struct decision decision;
+    char *spelled; /* the client's text of the host, for refusals and violation lines */
+    struct record record;
+};
+
+/* Starts a request: its clock, its settings, its client. */
+void request_begin(struct request *r, const struct client *c, enum record_via via);
+
+/* Names the destination, for refusals that come before any decision. */
+void request_set_destination(struct request *r, const char *host, size_t n, uint16_t port);
+
+/* The one authorisation call. False: denied, r->decision says why; the violation is recorded. */
+bool request_authorise(struct request *r, struct worker *w, const char *host, size_t n,
+                       uint16_t port);
+
+/* The denial of a dial whose addresses were all refused, recorded; the reason goes to `reason`. */
+void request_deny_addresses(struct request *r, struct worker *w, unsigned classes,
+                            struct buf *reason);
+
+/* Notes in the record what the client was told: HTTP status or SOCKS reply; reason may be NULL. */
+void request_refused(struct request *r, enum err err, unsigned status, const char *reason);
+
+/* Violation lines: "deny network-outbound", "deny http-request CONNECT", "deny socks-tunnel". */
+void request_violation(struct request *r, struct worker *w, const char *host, size_t n,
+                       const char *reason);
+void request_violation_connect(struct request *r, struct worker *w, const char *reason);
+void request_violation_socks(struct request *r, struct worker *w);
+
+/* Moves the record and the reference to the settings it points into; the request is empty then. */
+void request_hand_over(struct request *r, struct record *record, struct snapshot **snapshot);
+
+/* Writes the record, once, and lets go of everything. close: why it ended. */
+void request_end(struct request *r, struct worker *w, enum err close);
+
+#endif

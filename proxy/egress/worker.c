@@ -1,0 +1,67 @@
+#include "proxy/egress/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer)
+{
+    struct client *c = mem_alloc(sizeof *c);
+    c->worker = w;
+    c->stream = stream_plain(w->loop, fd);
+    if (!address_from_sockaddr(peer, &c->peer, &c->peer_port))
+        c->peer.family = 0;
+    c->next = w->clients;
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    c->link = &w->clients;
+    w->clients = c;
+    w->client_count++;
+    return c;
+}
+
+void client_free(struct client *c)
+{
+    struct worker *w = c->worker;
+    stream_close(&c->stream);
+    *c->link = c->next;
+    if (c->next != NULL)
+        c->next->link = c->link;
+    free(c);
+    w->client_count--;
+    if (w->stopping && w->client_count == 0)
+        w->emptied(w->emptied_ctx);
+}
+
+void worker_stop(struct worker *w, bool at_once)
+{
+    w->stopping = true;
+    if (w->client_count == 0) {
+        w->emptied(w->emptied_ctx);
+        return;
+    }
+    /* A client may free itself, never another one. */
+    for (struct client *c = w->clients, *next; c != NULL; c = next) {
+        next = c->next;
+        c->stop(c, at_once);
+    }
+}
+
+const char *worker_date(struct worker *w)
+{
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now = (time_t)ev_now(w->loop);
+    if (now == w->date_time && w->date[0] != 0)
+        return w->date;
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    /* strftime would follow the locale. */
+    snprintf(w->date, sizeof w->date, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
+             tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    w->date_time = now;
+    return w->date;
+}

@@ -1,0 +1,69 @@
+/*
+ * What every connection of one loop shares, and the client connections it has.
+ * One worker, one loop, one thread.
+ */
+#ifndef EGRESS_WORKER_H
+#define EGRESS_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <ev.h>
+
+#include "base/limits.h"
+#include "proxy/net/dial.h"
+#include "proxy/net/stream.h"
+#include "proxy/policy/violation.h"
+#include "proxy/settings/snapshot.h"
+#include "proxy/tls/upstream.h"
+
+struct client;
+struct record_log;
+
+/* Room before and after the body bytes in the scratch, for a chunk's size line and its end. */
+enum { SCRATCH_HEADROOM = 64, SCRATCH_TAILROOM = 8 };
+
+struct worker {
+    struct ev_loop *loop;
+    struct snapshot *snapshot; /* in force; a request keeps the one it started with */
+    struct dialer dialer;
+    struct tls_upstream *tls;
+    struct record_log *log;             /* NULL: none */
+    struct violation_store *violations; /* NULL: nobody looks */
+    const char *token;                  /* NULL: clients need none */
+    struct client *clients;
+    size_t client_count;
+    bool stopping;
+    void (*emptied)(void *ctx); /* called when the last client goes while stopping */
+    void *emptied_ctx;
+    time_t date_time; /* of worker_date() */
+    char date[40];
+    uint8_t scratch[SCRATCH_HEADROOM + RELAY_CHUNK + SCRATCH_TAILROOM];
+};
+
+/* A connection from a client, from accept to close. Whoever serves it is its owner. */
+struct client {
+    struct worker *worker;
+    struct stream *stream;
+    struct client *next, **link; /* the worker's list */
+    /* Asked to end: at_once closes now, else as soon as nothing is in progress. */
+    void (*stop)(struct client *c, bool at_once);
+    void *owner; /* the session that serves it */
+    struct address peer; /* family 0: a Unix socket */
+    uint16_t peer_port;
+};
+
+/* Takes over an accepted, non-blocking socket. */
+struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer);
+/* Closes the stream if it is still there, and forgets the client. */
+void client_free(struct client *c);
+
+/* Stops all clients; w->emptied is called once none is left (at once when there is none). */
+void worker_stop(struct worker *w, bool at_once);
+
+/* IMF-fixdate of now (RFC 9110 section 5.6.7), made once a second; valid until the next call. */
+const char *worker_date(struct worker *w);
+
+#endif

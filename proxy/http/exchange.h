@@ -1,0 +1,59 @@
+/*
+ * One forwarded request and its response: the state that forward.c (opening,
+ * ending), forward_request.c (client to upstream) and forward_response.c
+ * (upstream to client) share. Nothing outside these three may include it.
+ */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
+
+#include "proxy/http/headers.h"
+#include "proxy/http/session_internal.h"
+
+enum exchange_state {
+    EXCHANGE_DIALLING, /* no upstream yet; the request's head waits in up_out */
+    EXCHANGE_HEAD,     /* connected; the response's head is awaited */
+    EXCHANGE_BODY      /* the response's head is on its way to the client */
+};
+
+struct exchange {
+    struct http_session *session;
+    enum exchange_state state;
+    struct stream *upstream;
+    struct buf up_out; /* to the upstream: head, then encoded body */
+    struct buf up_in;  /* from the upstream: what follows its head, raw */
+    struct head head;  /* of the response */
+    size_t scanned;
+    struct body_decoder body;         /* of the response */
+    enum out_framing request_framing; /* as sent upstream */
+    enum out_framing response_framing; /* as sent to the client */
+    uint32_t interims;
+    ev_timer expect;
+    bool parent;         /* the upstream is a parent proxy */
+    bool request_ended;  /* the end of the request's body is in up_out */
+    bool request_dead;   /* the upstream takes no more of it */
+    bool upgrade;        /* the client's Upgrade went upstream */
+    bool client_waits;   /* for 100 Continue */
+    bool upstream_ended;
+};
+
+/* A failure of the upstream: an answer of ours when none has begun, else the connection's end.
+ * False when the session is gone. */
+bool exchange_fail(struct exchange *x, enum err err);
+
+/* The response is complete: the record is written, the session goes on with the next request. */
+void exchange_finish(struct exchange *x);
+
+/* 101: both sides become a tunnel, the session is gone. */
+void exchange_upgrade(struct exchange *x);
+
+void exchange_want(struct exchange *x);
+
+/* forward_request.c. `may_read`: the client's socket is readable. False: the session is gone. */
+bool request_pump(struct exchange *x, bool may_read);
+
+/* forward_response.c: the upstream is readable, or the client took bytes. False: as above. */
+bool response_pump(struct exchange *x);
+/* 100 Continue of our own, when the upstream may not know Expect. */
+void response_continue(struct exchange *x);
+
+#endif

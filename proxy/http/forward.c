@@ -1,0 +1,274 @@
+/* Plain requests: chapter 20 section 6. Opening and ending an exchange. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "proxy/egress/tunnel.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/target.h"
+
+static void exchange_free(struct exchange *x)
+{
+    ev_timer_stop(x->session->worker->loop, &x->expect);
+    stream_close(&x->upstream);
+    buf_wipe(&x->up_out); /* heads may carry credentials */
+    buf_free(&x->up_in);
+    head_free(&x->head);
+    body_decoder_free(&x->body);
+    free(x);
+}
+
+void forward_free(struct http_session *s)
+{
+    if (s->exchange == NULL)
+        return;
+    /* What was cut must not look whole to the upstream either. */
+    if (!s->exchange->request_ended || buf_len(&s->exchange->up_out) != 0)
+        stream_reset(&s->exchange->upstream);
+    exchange_free(s->exchange);
+    s->exchange = NULL;
+}
+
+bool exchange_fail(struct exchange *x, enum err err)
+{
+    struct http_session *s = x->session;
+    if (x->state == EXCHANGE_BODY) {
+        /* Without a declared length only a reset tells a cut body from a whole one. */
+        s->request.record.status = (int16_t)x->head.status;
+        session_abort(s, ERR_UPSTREAM_BROKEN, x->response_framing == OUT_CLOSE);
+        return false;
+    }
+    forward_free(s);
+    session_refuse(s, err, &(struct refusal){0});
+    return true;
+}
+
+void exchange_finish(struct exchange *x)
+{
+    struct http_session *s = x->session;
+    s->request.record.status = (int16_t)x->head.status;
+    s->request.record.bytes_down += buf_len(&s->out);
+    request_end(&s->request, s->worker, ERR_NONE);
+    forward_free(s);
+    session_timer_stop(s);
+    s->body_refused = true;
+    s->state = HTTP_ANSWERED;
+}
+
+void exchange_upgrade(struct exchange *x)
+{
+    struct http_session *s = x->session;
+    struct request request = s->request;
+    struct stream *upstream = x->upstream;
+    struct buf up = s->in, down = s->out;
+
+    memset(&s->request, 0, sizeof s->request);
+    request.record.status = 101;
+    buf_init(&s->in, 0);
+    buf_init(&s->out, 0);
+    x->upstream = NULL;
+    buf_append(&down, buf_data(&x->up_in), buf_len(&x->up_in));
+    stream_want(s->client->stream, 0);
+    stream_want(upstream, 0);
+    if (buf_len(&up) == 0)
+        buf_free(&up);
+    tunnel_start(session_release(s), upstream, &up, &down, &request);
+}
+
+void exchange_want(struct exchange *x)
+{
+    if (x->upstream == NULL)
+        return;
+    int events = buf_len(&x->up_out) != 0 ? STREAM_WRITE : 0;
+    if (!x->upstream_ended && buf_len(&x->session->out) == 0)
+        events |= STREAM_READ;
+    stream_want(x->upstream, events);
+}
+
+static void on_upstream(void *ctx, struct stream *stream, int events)
+{
+    struct exchange *x = ctx;
+    struct http_session *s = x->session;
+    (void)stream;
+    if ((events & STREAM_WRITE) && !request_pump(x, false))
+        return;
+    if ((events & STREAM_READ) && s->exchange != NULL && !response_pump(x))
+        return;
+    if (s->exchange != NULL)
+        exchange_want(s->exchange);
+    session_advance(s);
+}
+
+static void on_expect(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct exchange *x = timer->data;
+    struct http_session *s = x->session;
+    (void)loop;
+    (void)revents;
+    response_continue(x);
+    if (session_flush(s)) {
+        exchange_want(x);
+        session_advance(s);
+    }
+}
+
+static void on_egress(void *ctx, struct egress_result *r)
+{
+    struct http_session *s = ctx;
+    struct exchange *x = s->exchange;
+    s->egress = NULL;
+    if (r->err != ERR_NONE) {
+        forward_free(s);
+        session_refuse_upstream(s, r);
+        session_advance(s);
+        return;
+    }
+    x->upstream = r->stream;
+    x->state = EXCHANGE_HEAD;
+    buf_free(&r->early);
+    stream_set_handler(x->upstream, on_upstream, x);
+    if (!request_pump(x, false))
+        return;
+    if (s->exchange != NULL) {
+        if (x->client_waits) {
+            ev_timer_set(&x->expect, session_limits(s)->expect_ms / 1e3, 0);
+            ev_timer_start(s->worker->loop, &x->expect);
+        }
+        exchange_want(x);
+    }
+    session_advance(s);
+}
+
+/* requireHostMatch. True when the request may go on. */
+static bool host_agrees(struct http_session *s, const struct authority *a)
+{
+    struct request *r = &s->request;
+    const uint8_t *p = buf_data(&s->in);
+    const char *values[2] = {NULL, NULL};
+    size_t lengths[2] = {0, 0};
+    for (uint32_t i = 0; i < 2; i++)
+        values[i] = head_find(&s->head, p, "host", i, &lengths[i]);
+    const char *why = host_mismatch(&(struct host_match){
+        .host_headers = values,
+        .host_header_lens = lengths,
+        .host_header_count = s->head.host_count < 2 ? s->head.host_count : 2,
+        .hostname = r->host.text,
+        .port = r->port,
+        .default_port = a->https ? 443 : 80,
+    });
+    if (why == NULL)
+        return true;
+    session_refuse(s, ERR_MISDIRECTED, &(struct refusal){.body = why, .reason = why});
+    return false;
+}
+
+/* The request as it goes upstream, into up_out. False when it cannot be written. */
+static bool write_head(struct exchange *x, const struct authority *a, const char *target)
+{
+    struct http_session *s = x->session;
+    struct request *r = &s->request;
+    const uint8_t *p = buf_data(&s->in);
+    const struct parent_proxy *parent =
+        a->https ? NULL : egress_parent(r->snapshot, &r->host, EGRESS_PLAIN);
+    struct buf authority, line;
+    uint64_t length = 0;
+
+    buf_init(&authority, HOST_MAX + 16);
+    buf_init(&line, x->up_out.max);
+    authority_format(&authority, &r->host, r->port, a->https ? 443 : 80);
+    if (parent != NULL)
+        buf_printf(&line, "http://%s", buf_cstr(&authority));
+    x->parent = parent != NULL;
+    const char *rest = target + a->path;
+    target_forwarded(&line, rest, s->head.target.len - a->path);
+    x->request_framing = request_framing(&s->head, p, &length);
+    x->upgrade =
+        !a->https && !r->snapshot->refuse_opaque_tunnels && headers_may_upgrade(&s->head, p);
+    struct request_out how = {
+        .target = buf_cstr(&line),
+        .target_len = buf_len(&line),
+        .host = buf_cstr(&authority),
+        .proxy_authorization = parent != NULL ? parent->authorization : NULL,
+        .framing = x->request_framing,
+        .length = length,
+        .upgrade = x->upgrade,
+        .close = true,
+    };
+    bool ok = headers_write_request(&x->up_out, &s->head, p, &how);
+    buf_free(&authority);
+    buf_free(&line);
+    return ok;
+}
+
+void forward_begin(struct http_session *s)
+{
+    struct request *r = &s->request;
+    const char *p = buf_chars(&s->in);
+    const char *target = p + s->head.target.at;
+    struct authority a;
+
+    record_set_method(&r->record, p + s->head.method.at, s->head.method.len);
+    if (!authority_parse_absolute(target, s->head.target.len, &a)) {
+        session_refuse(s, ERR_BAD_TARGET, &(struct refusal){0});
+        return;
+    }
+    struct buf spelled;
+    buf_init(&spelled, s->head.target.len + ADDRESS_TEXT_MAX);
+    authority_spelling(&spelled, &a, false);
+    bool allowed = request_authorise(r, s->worker, buf_chars(&spelled), buf_len(&spelled), a.port);
+    buf_free(&spelled);
+    if (!allowed) {
+        session_refuse_policy(s);
+        return;
+    }
+    if (r->snapshot->require_host_match && !host_agrees(s, &a))
+        return;
+
+    struct exchange *x = mem_alloc(sizeof *x);
+    x->session = s;
+    head_init(&x->head);
+    buf_init(&x->up_in, (size_t)session_limits(s)->response_head_bytes + RELAY_CHUNK);
+    /* The head may grow by escapes (three for one), and one chunk of the body goes with it. */
+    buf_init(&x->up_out, 4 * (size_t)session_limits(s)->request_head_bytes + 2 * RELAY_CHUNK +
+                             session_limits(s)->trailer_bytes);
+    body_decoder_init(&x->body, BODY_NONE, 0, 0);
+    ev_init(&x->expect, on_expect);
+    x->expect.data = x;
+    s->exchange = x;
+    if (!write_head(x, &a, target)) {
+        forward_free(s);
+        session_refuse(s, ERR_BAD_REQUEST, &(struct refusal){.close = true});
+        return;
+    }
+    x->client_waits = s->head.expect_continue && s->head.minor >= 1 && !body_is_done(&s->body);
+    x->state = EXCHANGE_DIALLING;
+    s->state = HTTP_EXCHANGE;
+    s->egress = egress_start(s->worker, r->snapshot, &r->host, r->port,
+                             a.https ? EGRESS_TLS : EGRESS_PLAIN, on_egress, s);
+}
+
+bool forward_client_writable(struct http_session *s)
+{
+    struct exchange *x = s->exchange;
+    if (x->upstream == NULL || buf_len(&s->out) != 0)
+        return true;
+    if (!response_pump(x))
+        return false;
+    if (s->exchange != NULL)
+        exchange_want(x);
+    return true;
+}
+
+bool forward_body_timeout(struct http_session *s)
+{
+    if (s->exchange->state == EXCHANGE_BODY) {
+        session_abort(s, ERR_BODY_TIMEOUT, true);
+        return false;
+    }
+    if (s->egress != NULL)
+        egress_cancel(s->egress);
+    s->egress = NULL;
+    forward_free(s);
+    session_refuse(s, ERR_BODY_TIMEOUT, &(struct refusal){.close = true});
+    return true;
+}

@@ -1,0 +1,114 @@
+#include "proxy/http/respond.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "proxy/http/target.h"
+
+/* Nothing but the answer's own lines: a client that reads raw sees just these. */
+static void respond_connect(struct buf *out, const struct answer *a, const struct err_info *info,
+                            const char *body)
+{
+    buf_printf(out, "HTTP/1.1 %u ", (unsigned)info->status);
+    if (a->reason != NULL)
+        text_phrase(out, a->reason, strlen(a->reason));
+    else
+        buf_puts(out, err_phrase(info->status));
+    buf_puts(out, "\r\n");
+    if (body != NULL)
+        buf_puts(out, "Content-Type: text/plain\r\n");
+    if (info->proxy_error != NULL)
+        buf_printf(out, "X-Proxy-Error: %s\r\n", info->proxy_error);
+    buf_puts(out, "\r\n");
+    if (body == NULL)
+        return;
+    buf_puts(out, body);
+    if (a->second_line != NULL)
+        buf_printf(out, "\n%s", a->second_line);
+}
+
+static void respond_connection(struct buf *out, const struct answer *a)
+{
+    if (a->close)
+        buf_puts(out, "Connection: close\r\n");
+    else
+        buf_printf(out, "Connection: keep-alive\r\nKeep-Alive: timeout=%u\r\n", a->keep_alive_s);
+}
+
+static void respond_challenge(struct buf *out, const struct answer *a)
+{
+    buf_puts(out, "HTTP/1.1 407 Proxy Authentication Required\r\n"
+                  "Proxy-Authenticate: Basic realm=\"srt\"\r\n"
+                  "Content-Length: 0\r\n");
+    if (!a->connect)
+        buf_printf(out, "Date: %s\r\n", a->date);
+    if (!a->connect || a->close)
+        respond_connection(out, a);
+    buf_puts(out, "\r\n");
+}
+
+/* Parse errors get the bare minimum: the client may not even be speaking HTTP. */
+static void respond_bare(struct buf *out, const struct err_info *info)
+{
+    buf_printf(out, "HTTP/1.1 %u %s\r\nConnection: close\r\n\r\n", (unsigned)info->status,
+               err_phrase(info->status));
+}
+
+void respond(struct buf *out, const struct answer *a)
+{
+    const struct err_info *info = err_info(a->err);
+    const char *body = a->body != NULL ? a->body : info->body;
+    const char *newline = err_is_upstream(a->err) || a->err == ERR_INTERNAL ? "" : "\n";
+
+    if (a->err == ERR_AUTH) {
+        respond_challenge(out, a);
+        return;
+    }
+    if (a->connect) {
+        respond_connect(out, a, info, err_is_upstream(a->err) ? NULL : body);
+        return;
+    }
+    if (body == NULL) {
+        respond_bare(out, info);
+        return;
+    }
+    size_t length = strlen(body) + strlen(newline);
+    if (a->second_line != NULL)
+        length += strlen(a->second_line) + 1;
+    buf_printf(out, "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\n", (unsigned)info->status,
+               err_phrase(info->status));
+    if (info->proxy_error != NULL)
+        buf_printf(out, "X-Proxy-Error: %s\r\n", info->proxy_error);
+    buf_printf(out, "Content-Length: %zu\r\nDate: %s\r\n", length, a->date);
+    respond_connection(out, a);
+    buf_puts(out, "\r\n");
+    if (a->head_method)
+        return;
+    buf_printf(out, "%s%s", body, newline);
+    if (a->second_line != NULL)
+        buf_printf(out, "%s\n", a->second_line);
+}
+
+void refusal_line(struct buf *out, const char *spelled, size_t n, const struct host *canonical,
+                  uint16_t port, const char *rule)
+{
+    buf_puts(out, "srt: ");
+    if (canonical->len != 0) {
+        authority_format(out, canonical, port, 0);
+    } else {
+        text_clean_reason(out, spelled, n);
+        buf_printf(out, ":%u", (unsigned)port);
+    }
+    buf_printf(out, " is blocked by policy, not by a network fault (%s); do not retry", rule);
+}
+
+void refusal_rule(struct buf *out, const struct decision *d)
+{
+    if (d->list != NULL)
+        buf_printf(out, "%s entry \"%s\"", d->list, d->entry);
+    else if (strcmp(d->reason, POLICY_NOT_LISTED) == 0)
+        buf_puts(out, "no entry of network.allowedDomains allows it");
+    else
+        buf_puts(out, d->reason);
+}

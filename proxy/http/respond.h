@@ -1,0 +1,38 @@
+/*
+ * The answers srt itself gives to HTTP clients, made from the error table.
+ * Chapter 20 section 3 of the contract. Pure.
+ */
+#ifndef HTTP_RESPOND_H
+#define HTTP_RESPOND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "proxy/policy/policy.h"
+
+struct answer {
+    enum err err;
+    bool connect;            /* to a CONNECT: raw, ended by closing (407 excepted) */
+    bool head_method;        /* to a HEAD: no body follows */
+    bool close;              /* Connection: close */
+    unsigned keep_alive_s;   /* told to a client that may go on */
+    const char *date;        /* IMF-fixdate */
+    const char *reason;      /* status phrase of a refused CONNECT (cleaned here), or NULL */
+    const char *body;        /* instead of the table's, or NULL */
+    const char *second_line; /* behind the body's first line, or NULL */
+};
+
+void respond(struct buf *out, const struct answer *a);
+
+/* "srt: HOST:PORT is blocked by policy, not by a network fault (RULE); do not retry": where
+ * `spelled` is the client's text and `rule` as refusal_rule() gives it. */
+void refusal_line(struct buf *out, const char *spelled, size_t n, const struct host *canonical,
+                  uint16_t port, const char *rule);
+
+/* `network.deniedDomains entry "X"`, or that no entry allows it, or that the host is malformed. */
+void refusal_rule(struct buf *out, const struct decision *d);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * What session.c, connect.c and forward.c share. Nothing outside these three
+ * may include it.
+ *
+ * Every function that may end the session returns bool: false means that it is
+ * gone (or is a tunnel now) and must not be touched.
+ */
+#ifndef HTTP_SESSION_INTERNAL_H
+#define HTTP_SESSION_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "proxy/egress/egress.h"
+#include "proxy/egress/request.h"
+#include "proxy/http/chunked.h"
+#include "proxy/http/head.h"
+#include "proxy/http/respond.h"
+
+enum http_state {
+    HTTP_HEAD,     /* bytes of a request head; the idle or the head timer runs */
+    HTTP_OPENING,  /* CONNECT allowed, being dialled; bytes are the tunnel's early data */
+    HTTP_EXCHANGE, /* a request is being forwarded; bytes belong to forward.c */
+    HTTP_ANSWERED  /* the last answer is in `out`; the rest of the request's body is dropped */
+};
+
+struct exchange;
+
+struct http_session {
+    struct client *client;
+    struct worker *worker;
+    struct snapshot *snapshot; /* whose limits hold for this connection */
+    enum http_state state;
+    struct buf in;  /* received, not yet used */
+    struct buf out; /* to be sent */
+    struct head head;
+    size_t scanned;
+    struct request request;
+    struct body_decoder body; /* of the current request */
+    uint64_t body_dropped;
+    struct egress *egress;
+    struct exchange *exchange; /* forward.c's, NULL outside an exchange */
+    ev_timer timer;
+    enum err timeout_error; /* what the timer's end means */
+    uint32_t auth_failures;
+    bool connect;      /* the current request is a CONNECT */
+    bool head_method;  /* ... a HEAD */
+    bool close_after;  /* the client was told, or asked, that the connection ends */
+    bool client_ended; /* the client's FIN was read */
+    bool body_refused; /* the body's rest is read only to be dropped */
+};
+
+static inline const struct limits *session_limits(const struct http_session *s)
+{
+    return &s->snapshot->limits;
+}
+
+void session_timer(struct http_session *s, uint32_t ms, enum err meaning);
+void session_timer_stop(struct http_session *s);
+
+/* Ends the session without another byte; reset: so that a cut answer cannot look complete. */
+void session_abort(struct http_session *s, enum err why, bool reset);
+
+/* Frees the session and gives its client back. */
+struct client *session_release(struct http_session *s);
+
+/* Seconds told to a client in Keep-Alive: one less than it really has, so that it does not send a
+ * request just as we close. */
+static inline unsigned keep_alive_seconds(const struct limits *limits)
+{
+    return limits->keep_alive_ms > 2000 ? (limits->keep_alive_ms - 1000) / 1000 : 1;
+}
+
+/* Queues our own answer and its record, and turns the session to HTTP_ANSWERED. */
+struct refusal {
+    const char *reason;      /* phrase of a refused CONNECT and the record's reason, or NULL */
+    const char *body;        /* instead of the table's */
+    const char *second_line;
+    const char *detail;      /* of an upstream failure, for the log */
+    bool close;              /* whatever the table and the client say */
+};
+void session_refuse(struct http_session *s, enum err err, const struct refusal *how);
+/* The same for what authorisation or the dial said no to. */
+void session_refuse_policy(struct http_session *s);
+void session_refuse_upstream(struct http_session *s, const struct egress_result *r);
+
+/* Moves on from HTTP_HEAD or HTTP_ANSWERED as far as the bytes at hand allow, and arms events. */
+void session_advance(struct http_session *s);
+
+/* Writes what is queued. False when the client is gone (the session with it). */
+bool session_flush(struct http_session *s);
+
+/* connect.c: an authenticated CONNECT. */
+void connect_begin(struct http_session *s);
+/* Bytes or an end came while it is being dialled. */
+bool connect_readable(struct http_session *s);
+
+/* forward.c: an authenticated request in absolute form. */
+void forward_begin(struct http_session *s);
+bool forward_client_readable(struct http_session *s);
+bool forward_client_writable(struct http_session *s);
+bool forward_body_timeout(struct http_session *s);
+int forward_wanted(const struct http_session *s);
+void forward_free(struct http_session *s);
+
+#endif

@@ -1,0 +1,207 @@
+#include "proxy/net/relay.h"
+
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "base/mem.h"
+
+enum direction_state {
+    FLOWING, /* reads from `from`, writes to `to` */
+    ENDING,  /* `from` has ended; what is pending goes out, then our FIN */
+    ENDED,   /* FIN sent */
+    DROPPING /* `to` takes nothing more; what comes is dropped until the other direction is over */
+};
+
+struct direction {
+    enum direction_state state;
+    struct buf pending; /* read but not yet written */
+    uint64_t *count;    /* bytes passed on */
+};
+
+struct relay {
+    struct stream *client, *upstream;
+    struct direction up, down;
+    uint8_t *scratch;
+    relay_done *done;
+    void *ctx;
+    enum err error; /* why a direction broke */
+};
+
+/* A side that got our FIN has all there was to get; for another the cut must show. */
+static void close_side(struct stream **side, const struct direction *towards)
+{
+    if (towards->state == ENDED)
+        stream_close(side);
+    else
+        stream_reset(side);
+}
+
+static void finish(struct relay *r, enum err why)
+{
+    relay_done *done = r->done;
+    void *ctx = r->ctx;
+    close_side(&r->client, &r->down);
+    close_side(&r->upstream, &r->up);
+    buf_free(&r->up.pending);
+    buf_free(&r->down.pending);
+    free(r);
+    done(ctx, why);
+}
+
+static bool over(const struct direction *d)
+{
+    return d->state == ENDED || d->state == DROPPING;
+}
+
+static int wanted(const struct direction *reads, const struct direction *writes)
+{
+    int events = 0;
+    if ((reads->state == FLOWING && buf_len(&reads->pending) == 0) || reads->state == DROPPING)
+        events |= STREAM_READ;
+    if (!over(writes) && (buf_len(&writes->pending) != 0 || writes->state == ENDING))
+        events |= STREAM_WRITE;
+    return events;
+}
+
+/* The side that is written to is gone: its own bytes may still be on the way to the other. */
+static void break_direction(struct relay *r, struct direction *d, enum err why)
+{
+    d->state = DROPPING;
+    buf_free(&d->pending);
+    if (r->error == ERR_NONE)
+        r->error = why;
+}
+
+static enum err blame(const struct relay *r, const struct stream *s)
+{
+    return s == r->client ? ERR_CLIENT_GONE : ERR_UPSTREAM_BROKEN;
+}
+
+/* Writes what is pending and, at the end, our FIN. */
+static void flush(struct relay *r, struct direction *d, struct stream *to)
+{
+    if (over(d))
+        return;
+    if (buf_len(&d->pending) != 0) {
+        ssize_t n = stream_write(to, buf_data(&d->pending), buf_len(&d->pending));
+        if (n < 0) {
+            if (!stream_would_block(n, errno))
+                break_direction(r, d, blame(r, to));
+            return;
+        }
+        *d->count += (uint64_t)n;
+        buf_consume(&d->pending, (size_t)n);
+        if (buf_len(&d->pending) != 0)
+            return;
+        buf_free(&d->pending);
+    }
+    if (d->state == ENDING) {
+        if (stream_shutdown(to) == 0)
+            d->state = ENDED;
+        else if (!stream_would_block(-1, errno))
+            break_direction(r, d, blame(r, to));
+    }
+}
+
+/* One read and the write of what it brought. False when the source failed. */
+static bool pump(struct relay *r, struct direction *d, struct stream *from, struct stream *to)
+{
+    ssize_t n = stream_read(from, r->scratch, RELAY_CHUNK);
+    if (n < 0)
+        return stream_would_block(n, errno);
+    if (d->state == DROPPING) {
+        if (n == 0)
+            d->state = ENDED;
+        return true;
+    }
+    if (n == 0) {
+        d->state = ENDING;
+        flush(r, d, to);
+        return true;
+    }
+    ssize_t w = stream_write(to, r->scratch, (size_t)n);
+    if (w < 0) {
+        if (!stream_would_block(w, errno)) {
+            break_direction(r, d, blame(r, to));
+            return true;
+        }
+        w = 0;
+    }
+    *d->count += (uint64_t)w;
+    if (w < n)
+        buf_append(&d->pending, r->scratch + w, (size_t)(n - w));
+    return true;
+}
+
+static void on_event(void *ctx, struct stream *s, int events)
+{
+    struct relay *r = ctx;
+    struct stream *other = s == r->client ? r->upstream : r->client;
+    struct direction *reads = s == r->client ? &r->up : &r->down;
+    struct direction *writes = s == r->client ? &r->down : &r->up;
+
+    if (events & STREAM_WRITE)
+        flush(r, writes, s);
+    if ((events & STREAM_READ) && reads->state != ENDING && reads->state != ENDED &&
+        !pump(r, reads, s, other)) {
+        finish(r, r->error != ERR_NONE ? r->error : blame(r, s));
+        return;
+    }
+    if (over(&r->up) && over(&r->down)) {
+        finish(r, r->error);
+        return;
+    }
+    stream_want(s, wanted(reads, writes));
+    stream_want(other, wanted(writes, reads));
+}
+
+static void take(struct direction *d, const struct buf *pending, uint64_t *count)
+{
+    d->state = FLOWING;
+    d->pending = *pending;
+    d->pending.max = buf_len(pending) + RELAY_CHUNK;
+    d->count = count;
+}
+
+/* Both sides are almost always writable now: an immediate try saves a turn of the loop. A failure
+ * comes back with the next event. */
+static void write_first(struct direction *d, struct stream *to)
+{
+    if (buf_len(&d->pending) == 0)
+        return;
+    ssize_t n = stream_write(to, buf_data(&d->pending), buf_len(&d->pending));
+    if (n <= 0)
+        return;
+    *d->count += (uint64_t)n;
+    buf_consume(&d->pending, (size_t)n);
+    if (buf_len(&d->pending) == 0)
+        buf_free(&d->pending);
+}
+
+struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void *ctx)
+{
+    struct relay *r = mem_alloc(sizeof *r);
+    r->client = ends->client;
+    r->upstream = ends->upstream;
+    r->scratch = ends->scratch;
+    r->done = done;
+    r->ctx = ctx;
+    take(&r->up, &ends->to_upstream, ends->bytes_up);
+    take(&r->down, &ends->to_client, ends->bytes_down);
+    stream_set_handler(r->client, on_event, r);
+    stream_set_handler(r->upstream, on_event, r);
+    write_first(&r->up, r->upstream);
+    write_first(&r->down, r->client);
+    stream_want(r->client, wanted(&r->up, &r->down));
+    stream_want(r->upstream, wanted(&r->down, &r->up));
+    return r;
+}
+
+void relay_cancel(struct relay *r)
+{
+    stream_reset(&r->client);
+    stream_reset(&r->upstream);
+    buf_free(&r->up.pending);
+    buf_free(&r->down.pending);
+    free(r);
+}
