@@ -1,0 +1,198 @@
+"""What the documentation shows is run: commands, their output, settings, tables."""
+
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+
+from harness import (SRT, Authority, Case, HttpOrigin, Origin, clean_environment, free_port, quick,
+                     run_srt, settings)
+
+TOP = pathlib.Path(__file__).parents[2]
+README = (TOP / "README.md").read_text()
+
+
+def blocks(text):
+    """[(language, body)] of the fenced blocks."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+
+
+class Internet:
+    """Stands for it: a parent proxy that answers for every host, over TLS too."""
+
+    def __init__(self, directory):
+        self.ca = Authority(directory)
+        self.site = HttpOrigin(tls=self.ca.server_context("example.com", "*.example.com"))
+        self.proxy = Origin(self.serve, host="127.0.0.7")
+
+    def serve(self, conn):
+        head = conn.until(b"\r\n\r\n")
+        if not head.startswith(b"CONNECT "):
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
+            return
+        up = socket.create_connection((self.site.host, self.site.port))
+        conn.send("HTTP/1.1 200 OK\r\n\r\n")
+
+        def pump(a, b):
+            try:
+                while data := a.recv(65536):
+                    b.sendall(data)
+                b.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # the other side is gone
+
+        back = threading.Thread(target=pump, args=(up, conn.sock), daemon=True)
+        back.start()
+        pump(conn.sock, up)
+        back.join()
+        up.close()
+
+    def close(self):
+        self.site.close()
+        self.proxy.close()
+
+
+class Shell(Case):
+    """Runs the sh blocks of a document in order, in one shell, in a directory of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.internet = Internet(self.directory)
+        self.addCleanup(self.internet.close)
+        self.port = free_port("127.0.0.1")
+        self.work = self.directory / "work"
+        self.work.mkdir()
+        binaries = self.directory / "bin"
+        binaries.mkdir()
+        # srt as it is, with the stand-in for the network behind it
+        (binaries / "srt").write_text(
+            f"#!/bin/sh\nHTTP_PROXY=http://127.0.0.7:{self.internet.proxy.port} exec {SRT} \"$@\"\n")
+        (binaries / "srt").chmod(0o755)
+        self.env = {**clean_environment(), "CURL_CA_BUNDLE": str(self.internet.ca.cert),
+                    "PATH": f"{binaries}:{os.environ['PATH']}"}
+
+    def run_blocks(self, bodies):
+        """The output of each block."""
+        mark = "=== end of block ==="
+        script = ""
+        for body in bodies:
+            body = body.replace("3128", str(self.port))
+            script += f"{{ {body}\n}} 2>&1 || exit 1\n"
+            if body.rstrip().endswith("&"):
+                script += (f"for i in $(seq 300); do curl -s -o wait http://127.0.0.1:{self.port}/ "
+                           "&& break; sleep 0.1; done\n")
+            script += f"echo; echo '{mark}'\n"
+        script = f"trap 'kill $(jobs -p)' EXIT\n{script}"
+        done = subprocess.run(["bash", "-c", script], cwd=self.work, env=self.env, timeout=120,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        output = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, output)
+        return [part.strip() for part in output.split(mark)][:-1]
+
+    def test_readme(self):
+        found = blocks(README)
+        outputs = self.run_blocks([body for language, body in found if language == "sh"])
+        shown = iter(outputs)
+        current = None
+        compared = 0
+        for language, body in found:
+            if language == "sh":
+                current = next(shown)
+            elif language == "text":
+                self.assertEqual(current, body.strip())
+                compared += 1
+        self.assertGreaterEqual(compared, 3)
+        self.assertEqual(outputs[1].count("hello"), 4, outputs[1])
+
+    def test_manual_pages(self):
+        (self.work / "gateway.json").write_text(json.dumps(settings(["example.com"], [], {})))
+        commands = []
+        for page in ("srt.1", "srt-proxy.8"):
+            commands += re.findall(r"^\.Dl \$ (.*)$", (TOP / "docs" / page).read_text(), re.M)
+        self.assertGreaterEqual(len(commands), 4)
+        for command in commands:
+            with self.subTest(command):
+                if " proxy " not in command:
+                    self.run_blocks([command])
+                    continue
+                place = re.search(r"--listen (\S+)", command).group(1)
+                probe = (f"http://127.0.0.1:{self.port}/" if not place.startswith("unix")
+                         else "--unix-socket ./srt.sock http://x/")
+                self.run_blocks([f"{command} >log &\nfor i in $(seq 300); do curl -s -o out {probe} "
+                                 "&& break; sleep 0.1; done\ngrep -q malformed out\nkill $!\nwait"])
+
+
+class Files(Case):
+    @quick
+    def test_settings_that_are_shown(self):
+        shown = [body for language, body in blocks(README) if language == "json"]
+        page = (TOP / "docs" / "srt-settings.5").read_text()
+        shown += re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page, re.M | re.S)
+        self.assertGreaterEqual(len(shown), 6)
+        for body in shown:
+            path = self.directory / "s.json"
+            path.write_text(body)
+            self.assertEqual(run_srt("check", "--settings", path), (0, "ok\n", ""), body)
+
+    @quick
+    def test_the_examples(self):
+        for path in sorted((TOP / "examples").glob("*.json")):
+            self.assertEqual(run_srt("check", "--settings", path), (0, "ok\n", ""), path)
+        status, out, _ = run_srt("check", "--settings", TOP / "examples" / "gateway.json",
+                                 "example.com:443", "example.org:443",
+                                 "gist.githubusercontent.com:443")
+        self.assertEqual([line.split()[0] for line in out.splitlines()], ["allow", "ask", "deny"])
+
+    @quick
+    def test_the_gateway_that_dev_run_starts(self):
+        """./dev run prints one destination that is allowed and one that is refused."""
+        text = (TOP / "dev").read_text()
+        urls = re.findall(r"curl -x http://\$address https://([\w.]+)/ +# (allowed|refused)", text)
+        self.assertEqual([kind for _, kind in urls], ["allowed", "refused"])
+        path = TOP / "examples" / "gateway.json"
+        _, out, _ = run_srt("check", "--settings", path, *(f"{host}:443" for host, _ in urls))
+        self.assertEqual([line.split()[0] for line in out.splitlines()], ["allow", "ask"])
+
+    @quick
+    def test_limits_of_the_manual_are_those_of_the_header(self):
+        header = (TOP / "base" / "limits.h").read_text().replace("\\\n", "")
+        rows = re.findall(r'X\(\w+, "(\w+)", (\d+), (\d+), (\d+),\s*"([^"]*)"\)', header)
+        self.assertGreater(len(rows), 20)
+        page = (TOP / "docs" / "srt-settings.5").read_text()
+        shown = re.findall(r"^\.It Cm (\w+) Pq (\d+); (\d+) to (\d+)\n(.*)\.$", page, re.M)
+        self.assertEqual([(k, d, lo, hi, why.lower()) for k, d, lo, hi, why in shown],
+                         [(k, d, lo, hi, why.lower()) for k, d, lo, hi, why in rows])
+
+    def test_every_option_is_in_the_manual(self):
+        page = (TOP / "docs" / "srt-proxy.8").read_text()
+        _, out, _ = run_srt("proxy", "--help")
+        for option in re.findall(r"--([a-z-]+)", out):
+            self.assertIn(f"Fl -{option}", page, option)
+        page = (TOP / "docs" / "srt.1").read_text()
+        _, out, _ = run_srt("check", "--help")
+        for option in re.findall(r"--([a-z-]+)", out):
+            self.assertIn(f"Fl -{option}", page, option)
+
+    def test_every_file_that_is_linked_is_there(self):
+        for text, where in ((README, TOP), ((TOP / "docs" / "design.md").read_text(), TOP / "docs")):
+            for target in re.findall(r"\]\(([^)#:]+)\)", text):
+                self.assertTrue((where / target).exists(), target)
+
+    def test_install(self):
+        build = pathlib.Path(SRT).parent
+        root = self.directory / "root"
+        subprocess.run(["make", "-C", build, "install", f"DESTDIR={root}"], check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       env=clean_environment())
+        usr = root / "usr" / "local"
+        for name in ("bin/srt", "bin/srt-proxy", "share/man/man1/srt.1",
+                     "share/man/man8/srt-proxy.8", "share/man/man5/srt-settings.5",
+                     "share/doc/srt/examples/gateway.json", "share/doc/srt/LICENSE"):
+            self.assertTrue((usr / name).exists(), name)
+        out = subprocess.run([usr / "bin" / "srt-proxy", "--version"], stdout=subprocess.PIPE,
+                             check=True).stdout
+        self.assertTrue(out.startswith(b"srt-proxy "))

@@ -1,0 +1,231 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proxy/settings/load.h"
+#include "proxy/settings/schema.h"
+#include "proxy/settings/snapshot.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define LISTS "\"allowedDomains\":[\"ok.test\"],\"deniedDomains\":[]"
+
+static struct buf warnings, error;
+
+static int set_up(void **state)
+{
+    (void)state;
+    buf_init(&warnings, 1 << 20);
+    buf_init(&error, 1 << 20);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buf_free(&warnings);
+    buf_free(&error);
+    return 0;
+}
+
+static struct snapshot *build(const char *text, enum settings_use use, bool environment)
+{
+    struct issues issues;
+    buf_clear(&warnings);
+    buf_clear(&error);
+    json_t *document = settings_parse(text, strlen(text), &error);
+    assert_non_null(document);
+    assert_true(schema_validate(document, use, &issues));
+    issues_free(&issues);
+    struct snapshot *s = snapshot_build(document, use, environment, &warnings, &error);
+    json_decref(document);
+    return s;
+}
+
+static void test_everything_arrives(void **state)
+{
+    (void)state;
+    struct snapshot *s = build(
+        "{\"network\":{\"allowedDomains\":[\"*.a.test\"],\"deniedDomains\":[\"x.a.test\"],"
+        "\"deniedDomainReasons\":{\"x.a.test\":\"not that one\"},\"refuseOpaqueTunnels\":true,"
+        "\"requireHostMatch\":true,\"stripResponseHeaders\":[\"Set-Cookie\",\"b\"],"
+        "\"parentProxy\":{\"http\":\"http://p.test:8080\"}},\"ignoreViolations\":{\"*\":[\"/x\"]},"
+        "\"proxy\":{\"listen\":[\"127.0.0.1:0\",\"unix:/s\"],\"listenAnyInterface\":true,"
+        "\"auth\":{\"tokenFile\":\"/t\"},\"log\":\"-\",\"dns\":{\"servers\":[\"192.0.2.1\"],"
+        "\"hostsFile\":false},\"limits\":{\"dnsTries\":2.0},\"timeouts\":{\"dialMs\":1e3}}}",
+        SETTINGS_GATEWAY, false);
+    assert_non_null(s);
+    assert_string_equal(buf_cstr(&warnings), "");
+    assert_true(s->refuse_opaque_tunnels && s->require_host_match && s->listen_any_interface);
+    assert_false(s->tls_terminate || s->mask_credentials || s->dns_hosts);
+    assert_string_equal(s->strip_response_headers[0], "set-cookie");
+    assert_null(s->strip_response_headers[2]);
+    assert_string_equal(s->listen[1], "unix:/s");
+    assert_null(s->listen[2]);
+    assert_string_equal(s->token_file, "/t");
+    assert_string_equal(s->log_file, "-");
+    assert_string_equal(s->dns_servers[0], "192.0.2.1");
+    assert_int_equal(s->limits.dns_tries, 2);
+    assert_int_equal(s->limits.dial_ms, 1000);
+    assert_int_equal(s->limits.keep_alive_ms, limits_default.keep_alive_ms);
+    assert_true(violation_suppressed(s->ignore_violations, "deny /x", NULL));
+    assert_null(s->mitm_socket);
+
+    struct host host;
+    struct decision d;
+    policy_decide(s->policy, "x.a.test", 8, 443, NULL, &host, &d);
+    assert_int_equal(d.verdict, VERDICT_DENY);
+    assert_string_equal(d.reason, "not that one");
+    policy_decide(s->policy, "y.a.test", 8, 443, NULL, &host, &d);
+    assert_int_equal(d.verdict, VERDICT_ALLOW);
+    const struct parent_proxy *parent = routes_find(s->routes, &host, ROUTE_PLAIN);
+    assert_non_null(parent);
+    assert_int_equal(parent->port, 8080);
+
+    assert_ptr_equal(snapshot_ref(s), s);
+    snapshot_unref(s);
+    assert_int_equal(s->refs, 1);
+    snapshot_unref(s);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct snapshot *s = build("{\"network\":{" LISTS "}}", SETTINGS_GATEWAY, false);
+    assert_non_null(s);
+    assert_memory_equal(&s->limits, &limits_default, sizeof limits_default);
+    assert_true(s->dns_hosts);
+    assert_null(s->listen);
+    assert_null(s->dns_servers);
+    assert_null(s->strip_response_headers);
+    assert_null(s->ignore_violations);
+    snapshot_unref(s);
+}
+
+static void test_a_text_with_nul_does_not_become_shorter(void **state)
+{
+    (void)state;
+    struct snapshot *s = build("{\"network\":{" LISTS "},\"ignoreViolations\":{\"*\":["
+                               "\"d\\u0000x\"]}}",
+                               SETTINGS_GATEWAY, false);
+    assert_false(violation_suppressed(s->ignore_violations, "deny", NULL));
+    snapshot_unref(s);
+}
+
+static void test_what_cannot_be_given_is_refused(void **state)
+{
+    (void)state;
+    static const char tls[] = "{\"network\":{" LISTS ",\"tlsTerminate\":{}},"
+                              "\"credentials\":{\"envVars\":[{\"name\":\"A\",\"mode\":\"mask\"}]}}";
+    static const char mitm[] = "{\"network\":{" LISTS ",\"mitmProxy\":{\"socketPath\":\"/s\","
+                               "\"domains\":[\"a.test\"]}}}";
+    static const char both[] = "{\"network\":{" LISTS ",\"tlsTerminate\":{},\"mitmProxy\":{"
+                               "\"socketPath\":\"/s\",\"domains\":[\"a.test\"]}},\"proxy\":{}}";
+    assert_null(build(tls, SETTINGS_GATEWAY, false));
+    assert_non_null(strstr(buf_cstr(&error), "Error: network.tlsTerminate: "));
+    assert_non_null(strstr(buf_cstr(&error), "\nError: credentials: "));
+    assert_null(build(mitm, SETTINGS_GATEWAY, false));
+    assert_ptr_equal(strstr(buf_cstr(&error), "Error: network.mitmProxy: "), buf_cstr(&error));
+    assert_null(build(both, SETTINGS_CHECK, false));
+    assert_string_equal(
+        buf_cstr(&error),
+        "Error: network.tlsTerminate and network.mitmProxy are mutually exclusive\n");
+    assert_null(build("{\"network\":{" LISTS ",\"parentProxy\":{\"http\":\"socks5://u:p@h:1\"}}}",
+                      SETTINGS_GATEWAY, false));
+    assert_non_null(strstr(buf_cstr(&error), "network.parentProxy.http"));
+    assert_null(strstr(buf_cstr(&error), "u:p"));
+}
+
+static void test_parents_of_the_environment(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"network\":{" LISTS "}}";
+    static const struct host host = {.text = "ok.test", .len = 7};
+    setenv("HTTP_PROXY", "http://p.test:1", 1);
+    unsetenv("NO_PROXY");
+    unsetenv("no_proxy");
+    struct snapshot *s = build(text, SETTINGS_GATEWAY, false);
+    assert_null(routes_find(s->routes, &host, ROUTE_PLAIN));
+    snapshot_unref(s);
+    s = build(text, SETTINGS_GATEWAY, true);
+    assert_non_null(routes_find(s->routes, &host, ROUTE_PLAIN));
+    snapshot_unref(s);
+    unsetenv("HTTP_PROXY");
+}
+
+static void test_warnings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *allowed, *denied, *warnings;
+    } rows[] = {
+        {"\"a.test\"", "\"b.test\"", ""},
+        {"", "\"*\"", ""},
+        {"\"x y.test\"", "\"*.1\\u001b.2\"",
+         "srt: warning: network.allowedDomains.0: entry \"x y.test\" can match no host\n"
+         "srt: warning: network.deniedDomains.0: entry \"*.1\\x1b.2\" can match no host\n"},
+        {"\"a.test\",\"b.test:1\"", "\"c.test\",\"*\"",
+         "srt: warning: network.deniedDomains.1: entry \"*\" shadows every entry of "
+         "network.allowedDomains\n"},
+        {"\"a.test:1\"", "\"A.test\"",
+         "srt: warning: network.deniedDomains.0: entry \"A.test\" shadows every entry of "
+         "network.allowedDomains\n"},
+        {"\"a.test\"", "\"*:443\"", ""},
+        {"\"a.test\"", "\"*.test.x\",\"*.a.test\"", ""},
+        {"\"*.b.a.test\",\"c.a.test\"", "\"*.a.test\"",
+         "srt: warning: network.deniedDomains.0: entry \"*.a.test\" shadows every entry of "
+         "network.allowedDomains\n"},
+        {"\"127.1\",\"[::1]:5\"", "\"127.0.0.1\",\"[0::1]\"",
+         "srt: warning: network.deniedDomains: its entries together shadow every entry of "
+         "network.allowedDomains\n"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buf text;
+        buf_init(&text, 4096);
+        buf_printf(&text, "{\"network\":{\"allowedDomains\":[%s],\"deniedDomains\":[%s]}}",
+                   rows[i].allowed, rows[i].denied);
+        struct snapshot *s = build(buf_cstr(&text), SETTINGS_GATEWAY, false);
+        assert_non_null(s);
+        assert_string_equal(buf_cstr(&warnings), rows[i].warnings);
+        snapshot_unref(s);
+        buf_free(&text);
+    }
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/test-snapshot-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    setenv("HOME", directory, 1);
+    struct snapshot *s = snapshot_load(NULL, SETTINGS_SANDBOX, false, &warnings, &error);
+    assert_non_null(s);
+    assert_string_equal(buf_cstr(&error), "");
+    snapshot_unref(s);
+    rmdir(directory);
+
+    assert_null(snapshot_load("/nonexistent/x", SETTINGS_GATEWAY, false, &warnings, &error));
+    assert_string_equal(buf_cstr(&error),
+                        "Error: /nonexistent/x does not exist.\n"
+                        "Refusing to run with the built-in defaults, which would drop the rules "
+                        "--settings asked for.\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_everything_arrives),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_a_text_with_nul_does_not_become_shorter),
+        cmocka_unit_test(test_what_cannot_be_given_is_refused),
+        cmocka_unit_test(test_parents_of_the_environment),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_files),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
