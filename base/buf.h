@@ -34,11 +34,11 @@ static inline size_t buf_room(const struct buf *b)
 /* The unread bytes; valid until the next call that may grow or move the buffer. */
 static inline uint8_t *buf_data(const struct buf *b)
 {
-    return b->mem + b->start;
+    return b->mem != NULL ? b->mem + b->start : NULL;
 }
 static inline char *buf_chars(const struct buf *b)
 {
-    return (char *)b->mem + b->start;
+    return (char *)buf_data(b);
 }
 
 /* Space for n more bytes at the end, or NULL when that would pass max. Then buf_commit(). */

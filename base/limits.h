@@ -37,6 +37,8 @@
       "that an upstream has for answering Expect: 100-continue before the client is told")         \
     X(linger_ms, "lingerMs", 1000, 0, 60000,                                                       \
       "that the rest of a refused body, or of a client's bytes, is read before closing")           \
+    X(upstream_idle_ms, "upstreamIdleMs", 5000, 10, 3600000,                                        \
+      "that an idle connection to a server is kept for the next request")                          \
     X(drain_ms, "drainMs", 5000, 0, 86400000,                                                      \
       "from SIGTERM until the connections still open are closed")                                  \
     X(accept_pause_ms, "acceptPauseMs", 100, 10, 60000,                                            \
@@ -52,6 +54,8 @@
       "bytes a client sends before its tunnel is established")                                     \
     X(refused_body_bytes, "refusedBodyBytes", 1048576, 0, 1073741824,                              \
       "body of a refused request that is read and dropped to keep its connection")                 \
+    X(idle_upstreams, "idleUpstreams", 256, 0, 65536,                                              \
+      "idle connections to servers kept in all; 0: none")                                          \
     X(auth_failures, "authFailures", 10, 1, 1000, "407 answers on one connection")                 \
     X(interim_responses, "interimResponses", 64, 1, 1000, "1xx answers to one request")            \
     X(dns_addresses, "dnsAddresses", 64, 1, 1024, "addresses of one name that are considered")     \

@@ -1,7 +1,6 @@
 #include "proxy/check_lines.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +90,7 @@ static const char *read_question(const json_t *line, struct question *q)
     q->local = json_object_get(line, "localAddresses");
     if (!json_is_string(q->host))
         return "host: a string is needed";
-    if (!json_is_number(port) || number < 1 || number > 65535 || floor(number) != number)
+    if (!json_is_number(port) || number < 1 || number > 65535 || (double)(uint16_t)number != number)
         return "port: an integer from 1 to 65535 is needed";
     if (q->addresses != NULL && !is_string_list(q->addresses))
         return "addresses: a list of strings is needed";

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "proxy/acceptor.h"
+#include "proxy/egress/pool.h"
 #include "proxy/egress/record.h"
 #include "proxy/gateway_options.h"
 #include "proxy/port_file.h"
@@ -169,6 +170,7 @@ static bool prepare_worker(struct gateway *g, struct snapshot *snapshot,
         buf_puts(error, why);
         return false;
     }
+    w->pool = pool_new(w->loop, w->dialer.interfaces);
     w->tls = tls_upstream_new();
     if (w->tls == NULL) {
         buf_puts(error, "no TLS context could be made");
@@ -218,6 +220,7 @@ static void release(struct gateway *g)
     stop_accepting(g);
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
+    pool_free(w->pool);
     resolver_free(w->dialer.resolver);
     if (w->dialer.interfaces != NULL)
         interfaces_free(w->dialer.interfaces);

@@ -5,6 +5,7 @@
  */
 #include "proxy/credentials/regex.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,7 @@ static bool end_turn(struct matcher *m, const struct regex_insn *insn)
 static bool end_look(struct matcher *m, bool negative)
 {
     uint32_t base = m->look;
+    assert(m->frames != NULL && base < m->count);
     struct frame look = m->frames[base];
     m->look = look.c;
     m->steps += m->count - base;

@@ -26,6 +26,7 @@ struct egress {
     struct tls_connect *tls;
     struct parent_connect *connect;
     struct host *parent_host;
+    struct address address; /* that was dialled, when direct */
     ev_timer timer; /* handshakes after the dial; the dial has its own */
     egress_callback *callback;
     void *ctx;
@@ -62,7 +63,8 @@ static void fail(struct egress *e, enum err err, const char *detail)
 
 static void succeed(struct egress *e, struct stream *stream)
 {
-    struct egress_result result = {.err = ERR_NONE, .stream = stream};
+    struct egress_result result = {
+        .err = ERR_NONE, .stream = stream, .address = e->address};
     give(e, &result);
 }
 
@@ -156,6 +158,8 @@ static void on_dialled(void *ctx, const struct dial_result *r)
         give(e, &result);
         return;
     }
+    if (e->parent == NULL)
+        e->address = r->address;
     if (e->parent == NULL && e->kind != EGRESS_TLS) {
         succeed(e, stream_plain(e->worker->loop, r->fd));
         return;

@@ -26,6 +26,7 @@ struct egress_result {
     enum err err;
     struct stream *stream;   /* on ERR_NONE, owned by the callee */
     struct buf early;        /* bytes the next hop sent behind its head; owned by the callee */
+    struct address address;  /* of the server, family 0 behind a parent */
     unsigned denied_classes; /* of ERR_ADDRESS */
     const char *detail;      /* short text for the log, or NULL; never an address */
 };

@@ -10,6 +10,7 @@ struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer)
 {
     struct client *c = mem_alloc(sizeof *c);
     c->worker = w;
+    c->serial = ++w->client_serial;
     c->stream = stream_plain(w->loop, fd);
     if (!address_from_sockaddr(peer, &c->peer, &c->peer_port))
         c->peer.family = 0;

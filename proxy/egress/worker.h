@@ -20,6 +20,7 @@
 #include "proxy/tls/upstream.h"
 
 struct client;
+struct pool;
 struct record_log;
 
 /* Room before and after the body bytes in the scratch, for a chunk's size line and its end. */
@@ -30,11 +31,13 @@ struct worker {
     struct snapshot *snapshot; /* in force; a request keeps the one it started with */
     struct dialer dialer;
     struct tls_upstream *tls;
+    struct pool *pool;                  /* idle connections to servers */
     struct record_log *log;             /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
     const char *token;                  /* NULL: clients need none */
     struct client *clients;
     size_t client_count;
+    uint64_t client_serial; /* of the newest */
     bool stopping;
     void (*emptied)(void *ctx); /* called when the last client goes while stopping */
     void *emptied_ctx;
@@ -53,6 +56,7 @@ struct client {
     void *owner; /* the session that serves it */
     struct address peer; /* family 0: a Unix socket */
     uint16_t peer_port;
+    uint64_t serial; /* never used twice */
 };
 
 /* Takes over an accepted, non-blocking socket. */

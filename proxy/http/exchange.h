@@ -6,6 +6,7 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
+#include "proxy/egress/pool.h"
 #include "proxy/http/headers.h"
 #include "proxy/http/session_internal.h"
 
@@ -19,6 +20,8 @@ struct exchange {
     struct http_session *session;
     enum exchange_state state;
     struct stream *upstream;
+    struct pool_connection connection; /* what is kept of it when it can be used again */
+    struct buf replay; /* the head as sent on a reused connection, until an answer begins */
     struct buf up_out; /* to the upstream: head, then encoded body */
     struct buf up_in;  /* from the upstream: what follows its head, raw */
     struct head head;  /* of the response */
@@ -28,7 +31,11 @@ struct exchange {
     enum out_framing response_framing; /* as sent to the client */
     uint32_t interims;
     ev_timer expect;
+    bool https;          /* an absolute https:// target */
     bool parent;         /* the upstream is a parent proxy */
+    bool reused;         /* it came from the pool and has not answered yet */
+    bool idempotent;     /* the method may be repeated (RFC 9110 section 9.2.2) */
+    bool body_taken;     /* bytes of the request's body were read */
     bool request_ended;  /* the end of the request's body is in up_out */
     bool request_dead;   /* the upstream takes no more of it */
     bool upgrade;        /* the client's Upgrade went upstream */

@@ -3,15 +3,19 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "proxy/egress/tunnel.h"
 #include "proxy/http/exchange.h"
 #include "proxy/http/target.h"
+
+static void dial(struct exchange *x);
 
 static void exchange_free(struct exchange *x)
 {
     ev_timer_stop(x->session->worker->loop, &x->expect);
     stream_close(&x->upstream);
     buf_wipe(&x->up_out); /* heads may carry credentials */
+    buf_wipe(&x->replay);
     buf_free(&x->up_in);
     head_free(&x->head);
     body_decoder_free(&x->body);
@@ -29,9 +33,39 @@ void forward_free(struct http_session *s)
     s->exchange = NULL;
 }
 
+static struct pool_key key_of(const struct exchange *x)
+{
+    const struct request *r = &x->session->request;
+    return (struct pool_key){
+        .host = &r->host,
+        .port = r->port,
+        .tls = x->https,
+        .parent = egress_parent(r->snapshot, &r->host, x->https ? EGRESS_TLS : EGRESS_PLAIN),
+    };
+}
+
+/* A reused connection that ended before it answered says nothing about the request: it goes out
+ * once more, on a fresh one, when repeating it does no harm. False: it cannot. */
+static bool try_again(struct exchange *x)
+{
+    if (!x->reused || !x->idempotent || x->body_taken)
+        return false;
+    x->reused = false;
+    x->request_ended = x->request_dead = x->upstream_ended = false;
+    stream_close(&x->upstream);
+    buf_wipe(&x->up_out);
+    x->up_out = x->replay;
+    buf_init(&x->replay, 0);
+    x->state = EXCHANGE_DIALLING;
+    dial(x);
+    return true;
+}
+
 bool exchange_fail(struct exchange *x, enum err err)
 {
     struct http_session *s = x->session;
+    if (x->state == EXCHANGE_HEAD && buf_len(&x->up_in) == 0 && try_again(x))
+        return true;
     if (x->state == EXCHANGE_BODY) {
         /* Without a declared length only a reset tells a cut body from a whole one. */
         s->request.record.status = (int16_t)x->head.status;
@@ -43,9 +77,27 @@ bool exchange_fail(struct exchange *x, enum err err)
     return true;
 }
 
+/* The connection served a whole request and may serve another. */
+static void keep_upstream(struct exchange *x)
+{
+    struct http_session *s = x->session;
+    const struct limits *limits = session_limits(s);
+    bool whole = x->request_ended && !x->request_dead && buf_len(&x->up_out) == 0 &&
+                 buf_len(&x->up_in) == 0 && !x->upstream_ended;
+    if (!whole || x->head.minor == 0 || x->head.connection_close || s->worker->stopping)
+        return;
+    struct pool_key key = key_of(x);
+    x->connection.stream = x->upstream;
+    x->connection.uses++;
+    x->upstream = NULL;
+    pool_put(s->worker->pool, &key, &x->connection, limits->upstream_idle_ms,
+             limits->idle_upstreams);
+}
+
 void exchange_finish(struct exchange *x)
 {
     struct http_session *s = x->session;
+    keep_upstream(x);
     s->request.record.status = (int16_t)x->head.status;
     s->request.record.bytes_down += buf_len(&s->out);
     request_end(&s->request, s->worker, ERR_NONE);
@@ -112,6 +164,25 @@ static void on_expect(struct ev_loop *loop, ev_timer *timer, int revents)
     }
 }
 
+/* The upstream is there: the head goes out. False: the session is gone. */
+static bool begin(struct exchange *x)
+{
+    struct http_session *s = x->session;
+    x->upstream = x->connection.stream;
+    x->state = EXCHANGE_HEAD;
+    stream_set_handler(x->upstream, on_upstream, x);
+    if (!request_pump(x, false))
+        return false;
+    if (s->exchange == NULL)
+        return true;
+    if (x->client_waits) {
+        ev_timer_set(&x->expect, session_limits(s)->expect_ms / 1e3, 0);
+        ev_timer_start(s->worker->loop, &x->expect);
+    }
+    exchange_want(x);
+    return true;
+}
+
 static void on_egress(void *ctx, struct egress_result *r)
 {
     struct http_session *s = ctx;
@@ -123,20 +194,39 @@ static void on_egress(void *ctx, struct egress_result *r)
         session_advance(s);
         return;
     }
-    x->upstream = r->stream;
-    x->state = EXCHANGE_HEAD;
     buf_free(&r->early);
-    stream_set_handler(x->upstream, on_upstream, x);
-    if (!request_pump(x, false))
-        return;
-    if (s->exchange != NULL) {
-        if (x->client_waits) {
-            ev_timer_set(&x->expect, session_limits(s)->expect_ms / 1e3, 0);
-            ev_timer_start(s->worker->loop, &x->expect);
-        }
-        exchange_want(x);
-    }
-    session_advance(s);
+    x->connection = (struct pool_connection){
+        .stream = r->stream, .address = r->address, .bound_to = x->connection.bound_to};
+    if (begin(x))
+        session_advance(s);
+}
+
+static void dial(struct exchange *x)
+{
+    struct http_session *s = x->session;
+    s->egress = egress_start(s->worker, s->request.snapshot, &s->request.host, s->request.port,
+                             x->https ? EGRESS_TLS : EGRESS_PLAIN, on_egress, s);
+}
+
+/* Credentials that the server will remember of the connection (RFC 4559 section 6, NTLM). */
+static bool binds_connection(const struct head *h, const uint8_t *p)
+{
+    size_t n;
+    const char *value;
+    for (uint32_t i = 0; (value = head_find(h, p, "authorization", i, &n)) != NULL; i++)
+        if ((n >= 4 && text_equal_fold(value, 4, "ntlm", 4)) ||
+            (n >= 9 && text_equal_fold(value, 9, "negotiate", 9)))
+            return true;
+    return false;
+}
+
+static bool is_idempotent(const struct head *h, const uint8_t *p)
+{
+    static const char *const methods[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (head_method_is(h, p, methods[i]))
+            return true;
+    return false;
 }
 
 /* requireHostMatch. True when the request may go on. */
@@ -180,7 +270,7 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
         buf_printf(&line, "http://%s", buf_cstr(&authority));
     x->parent = parent != NULL;
     const char *rest = target + a->path;
-    target_forwarded(&line, rest, s->head.target.len - a->path);
+    bool ok = target_forwarded(&line, rest, s->head.target.len - a->path);
     x->request_framing = request_framing(&s->head, p, &length);
     x->upgrade =
         !a->https && !r->snapshot->refuse_opaque_tunnels && headers_may_upgrade(&s->head, p);
@@ -192,9 +282,8 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
         .framing = x->request_framing,
         .length = length,
         .upgrade = x->upgrade,
-        .close = true,
     };
-    bool ok = headers_write_request(&x->up_out, &s->head, p, &how);
+    ok = ok && headers_write_request(&x->up_out, &s->head, p, &how);
     buf_free(&authority);
     buf_free(&line);
     return ok;
@@ -226,6 +315,10 @@ void forward_begin(struct http_session *s)
 
     struct exchange *x = mem_alloc(sizeof *x);
     x->session = s;
+    x->https = a.https;
+    x->idempotent = is_idempotent(&s->head, (const uint8_t *)p);
+    if (binds_connection(&s->head, (const uint8_t *)p))
+        x->connection.bound_to = s->client->serial;
     head_init(&x->head);
     buf_init(&x->up_in, (size_t)session_limits(s)->response_head_bytes + RELAY_CHUNK);
     /* The head may grow by escapes (three for one), and one chunk of the body goes with it. */
@@ -243,8 +336,28 @@ void forward_begin(struct http_session *s)
     x->client_waits = s->head.expect_continue && s->head.minor >= 1 && !body_is_done(&s->body);
     x->state = EXCHANGE_DIALLING;
     s->state = HTTP_EXCHANGE;
-    s->egress = egress_start(s->worker, r->snapshot, &r->host, r->port,
-                             a.https ? EGRESS_TLS : EGRESS_PLAIN, on_egress, s);
+}
+
+bool forward_open(struct http_session *s)
+{
+    struct exchange *x = s->exchange;
+    struct pool_key key = key_of(x);
+    struct pool_connection kept;
+    bool careful = !x->idempotent || !body_is_done(&s->body);
+    if (x->upgrade || !pool_take(s->worker->pool, &key, s->request.snapshot->policy,
+                                 s->client->serial, careful, &kept)) {
+        dial(x);
+        return true;
+    }
+    if (x->connection.bound_to != 0)
+        kept.bound_to = x->connection.bound_to;
+    x->connection = kept;
+    x->reused = true;
+    if (x->idempotent) {
+        buf_init(&x->replay, x->up_out.max);
+        buf_append(&x->replay, buf_data(&x->up_out), buf_len(&x->up_out));
+    }
+    return begin(x);
 }
 
 bool forward_client_writable(struct http_session *s)

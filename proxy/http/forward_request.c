@@ -147,8 +147,10 @@ bool request_pump(struct exchange *x, bool may_read)
         if (taken == TAKEN_BAD)
             return bad_body(x);
         progress |= taken == TAKEN;
-        if (progress)
+        if (progress) {
             x->client_waits = false;
+            x->body_taken = true;
+        }
         if (!write_out(x) || taken == TAKEN_NOTHING)
             break;
     }

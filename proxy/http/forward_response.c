@@ -49,7 +49,7 @@ static enum out_framing choose_framing(const struct exchange *x)
 {
     if (has_no_body(x))
         return OUT_KEEP;
-    if (x->head.framing == BODY_LENGTH)
+    if (x->head.framing == BODY_LENGTH && !x->head.length_named)
         return OUT_LENGTH;
     return x->session->head.minor >= 1 ? OUT_CHUNKED : OUT_CLOSE;
 }
@@ -141,6 +141,10 @@ static enum read_result read_head_bytes(struct exchange *x)
     if (n < 0)
         return stream_would_block(n, errno) ? READ_NONE : READ_BROKEN;
     buf_commit(&x->up_in, (size_t)n);
+    if (n > 0 && x->reused) {
+        x->reused = false;
+        buf_wipe(&x->replay);
+    }
     return n == 0 ? READ_END : READ_SOME;
 }
 

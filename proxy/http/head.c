@@ -288,7 +288,7 @@ enum head_result head_parse_request(struct head *h, const uint8_t *p, size_t n, 
 enum head_result head_parse_response(struct head *h, const uint8_t *p, size_t n, size_t *scanned,
                                      size_t limit)
 {
-    static const char begin[] = "HTTP/1.";
+    static const uint8_t begin[] = "HTTP/1.";
     for (size_t i = 0; i < n && i < sizeof begin - 1; i++)
         if (p[i] != begin[i])
             return HEAD_BAD;

@@ -231,6 +231,8 @@ static enum step take_head(struct http_session *s)
     s->body_refused = false;
     dispatch(s);
     buf_consume(&s->in, s->head.length);
+    if (s->state == HTTP_EXCHANGE && !forward_open(s))
+        return STEP_GONE;
     if (s->state == HTTP_OPENING && buf_len(&s->in) > limits->early_data_bytes) {
         session_abort(s, ERR_EARLY_DATA, true);
         return STEP_GONE;

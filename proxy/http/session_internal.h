@@ -97,6 +97,8 @@ bool connect_readable(struct http_session *s);
 
 /* forward.c: an authenticated request in absolute form. */
 void forward_begin(struct http_session *s);
+/* Its head is used up: a kept connection is taken, or a new one dialled. */
+bool forward_open(struct http_session *s);
 bool forward_client_readable(struct http_session *s);
 bool forward_client_writable(struct http_session *s);
 bool forward_body_timeout(struct http_session *s);

@@ -159,8 +159,8 @@ static void on_attempt(struct ev_loop *loop, ev_io *w, int revents)
     struct address address = a->address;
 
     (void)loop;
-    (void)revents;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0)
+    /* A failure makes the socket readable too: without that there is nothing to ask. */
+    if ((revents & EV_READ) && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0)
         error = errno;
     while (*p != a)
         p = &(*p)->next;
@@ -206,7 +206,7 @@ static void watch_attempt(struct dial *d, int fd, const struct address *address)
 
     a->dial = d;
     a->address = *address;
-    ev_io_init(&a->io, on_attempt, fd, EV_WRITE);
+    ev_io_init(&a->io, on_attempt, fd, EV_READ | EV_WRITE);
     ev_io_start(loop, &a->io);
     a->next = d->attempts;
     d->attempts = a;
@@ -279,7 +279,9 @@ static void judge(struct dial *d, const struct address *addresses, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         enum address_class class =
-            policy_judge_address(d->policy, d->host, d->port, &addresses[i], local);
+            d->policy == NULL
+                ? ADDRESS_KEPT
+                : policy_judge_address(d->policy, d->host, d->port, &addresses[i], local);
         if (class == ADDRESS_KEPT)
             address_queue_add(&d->queue, &addresses[i]);
         else

@@ -39,7 +39,8 @@ struct dial_result {
 /* Called once, from the loop, never from inside dial_start(); the dial is gone afterwards. */
 typedef void dial_callback(void *ctx, const struct dial_result *result);
 
-/* policy and host must stay valid until the call back or dial_cancel(). */
+/* policy and host must stay valid until the call back or dial_cancel(). policy NULL: a next hop
+ * that the operator named, whose addresses are not judged. */
 struct dial *dial_start(const struct dialer *d, const struct policy *policy,
                         const struct host *host, uint16_t port, dial_callback *callback, void *ctx);
 /* Drops it: attempts closed, no call back. */

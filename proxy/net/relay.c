@@ -115,8 +115,12 @@ static bool pump(struct relay *r, struct direction *d, struct stream *from, stru
         return true;
     }
     if (n == 0) {
+        const struct direction *other = d == &r->up ? &r->down : &r->up;
         d->state = ENDING;
-        flush(r, d, to);
+        if (other->state == ENDED && to->ops->close_ends)
+            d->state = ENDED; /* the close that follows says it */
+        else
+            flush(r, d, to);
         return true;
     }
     ssize_t w = stream_write(to, r->scratch, (size_t)n);

@@ -3,14 +3,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "proxy/net/dns_channel.h"
+#include "proxy/net/dns_upstream.h"
 #include "proxy/net/hosts_file.h"
 #include "proxy/net/resolv_conf.h"
 #include "proxy/net/search_list.h"
-#include "proxy/net/system_file.h"
 
 /*
  * A look-up belongs to a query; a query is one walk for one name, with two legs
@@ -21,8 +20,7 @@
 
 enum {
     BUCKETS = 256,
-    QUERIES_MAX = 8192, /* in flight; DNS has 65,536 identifiers */
-    RESOLV_CONF_MAX = 65536
+    QUERIES_MAX = 8192 /* in flight; DNS has 65,536 identifiers */
 };
 
 /* Look-ups in a ring; a head is one without a call back. */
@@ -61,23 +59,11 @@ struct query {
     struct leg legs[LEGS];
 };
 
-/* Channels replaced while they had queries, until those are done. */
-struct retired {
-    struct dns_channel *channel;
-    struct retired *next;
-};
-
 struct resolver {
     struct ev_loop *loop;
     const struct limits *limits;
     struct hosts_file *hosts; /* NULL: not asked */
-    bool follow_file;         /* resolv.conf, not given servers */
-    bool follow_environment;  /* LOCALDOMAIN, RES_OPTIONS */
-    struct system_file file;
-    struct buf file_text; /* as it was when conf was made of it */
-    struct resolv_conf *conf;
-    struct dns_channel *channel;
-    struct retired *retired;
+    struct dns_upstream *upstream;
     struct query *buckets[BUCKETS];
     size_t query_count;
     struct query *ready_first, **ready_last;
@@ -163,6 +149,14 @@ static struct query *query_new(struct resolver *r, const struct host *name)
     return q;
 }
 
+static void query_destroy(struct query *q)
+{
+    for (size_t i = 0; i < LEGS; i++)
+        free(q->legs[i].addresses);
+    resolv_conf_release(q->conf);
+    free(q);
+}
+
 static void query_free(struct query *q)
 {
     struct query **p = bucket_of(q->resolver, &q->name);
@@ -171,98 +165,7 @@ static void query_free(struct query *q)
         p = &(*p)->next;
     *p = q->next;
     q->resolver->query_count--;
-    for (size_t i = 0; i < LEGS; i++)
-        free(q->legs[i].addresses);
-    resolv_conf_release(q->conf);
-    free(q);
-}
-
-/* The setup: resolv.conf and the channel made of it. */
-
-static void retire_channel(struct resolver *r)
-{
-    if (r->channel == NULL)
-        return;
-    struct retired *old = mem_alloc(sizeof(*old));
-    old->channel = r->channel;
-    old->next = r->retired;
-    r->retired = old;
-    r->channel = NULL;
-    ev_feed_event(r->loop, &r->ready, EV_CUSTOM);
-}
-
-static void free_retired(struct resolver *r, bool all)
-{
-    for (struct retired **p = &r->retired; *p != NULL;) {
-        struct retired *old = *p;
-        if (!all && dns_channel_pending(old->channel) > 0) {
-            p = &old->next;
-            continue;
-        }
-        *p = old->next;
-        dns_channel_free(old->channel);
-        free(old);
-    }
-}
-
-static struct resolv_conf *parse_file(const struct resolver *r, struct buf *text)
-{
-    char host_name[HOST_MAX + 1] = "";
-    struct resolv_environment environment = {.host_name = host_name};
-
-    if (gethostname(host_name, sizeof(host_name) - 1) != 0)
-        host_name[0] = '\0';
-    if (r->follow_environment) {
-        environment.local_domain = getenv("LOCALDOMAIN");
-        environment.options = getenv("RES_OPTIONS");
-    }
-    return resolv_conf_parse(buf_cstr(text), buf_len(text), &environment);
-}
-
-static void follow_file(struct resolver *r)
-{
-    struct buf text;
-
-    if (!r->follow_file || !system_file_changed(&r->file))
-        return;
-    buf_init(&text, RESOLV_CONF_MAX);
-    system_file_read(&r->file, &text);
-    if (r->conf != NULL && buf_len(&text) == buf_len(&r->file_text) &&
-        memcmp(buf_cstr(&text), buf_cstr(&r->file_text), buf_len(&text)) == 0) {
-        buf_free(&text);
-        return;
-    }
-    buf_free(&r->file_text);
-    r->file_text = text;
-    resolv_conf_release(r->conf);
-    r->conf = parse_file(r, &r->file_text);
-    retire_channel(r);
-}
-
-/* The smaller of ours and what the file says; 0 is not said. */
-static uint32_t bounded(uint32_t ours, uint32_t said)
-{
-    return said != 0 && said < ours ? said : ours;
-}
-
-/* The channel for the next query, or NULL. */
-static struct dns_channel *current_channel(struct resolver *r)
-{
-    if (r->channel != NULL && dns_channel_spent(r->channel))
-        retire_channel(r);
-    if (r->channel == NULL) {
-        const struct resolv_conf *c = r->conf;
-        struct dns_channel_options options = {
-            .servers = c->servers,
-            .server_count = c->server_count,
-            .timeout_ms = bounded(r->limits->dns_query_ms, c->timeout_s * 1000),
-            .tries = bounded(r->limits->dns_tries, c->attempts),
-            .rotate = c->rotate,
-            .use_tcp = c->use_tcp,
-        };
-        r->channel = dns_channel_new(r->loop, &options);
-    }
-    return r->channel;
+    query_destroy(q);
 }
 
 /* Legs */
@@ -299,7 +202,7 @@ static void on_leg(void *ctx, enum dns_status status, const uint8_t *answer, siz
 
 static void ask(struct query *q)
 {
-    struct dns_channel *channel = current_channel(q->resolver);
+    struct dns_channel *channel = dns_upstream_channel(q->resolver->upstream);
 
     for (size_t i = 0; i < LEGS; i++) {
         q->legs[i].done = false;
@@ -414,16 +317,17 @@ static void on_ready(struct ev_loop *loop, ev_timer *w, int revents)
         q->is_ready = false;
         serve(q);
     }
-    free_retired(r, false);
+    dns_upstream_tidy(r->upstream);
 }
 
 /* Starting and ending */
 
-static struct query *find_open(struct resolver *r, const struct host *name)
+static struct query *find_open(struct resolver *r, const struct host *name,
+                               const struct resolv_conf *conf)
 {
     struct query *q = *bucket_of(r, name);
 
-    while (q != NULL && !(q->open && q->conf == r->conf && q->name.len == name->len &&
+    while (q != NULL && !(q->open && q->conf == conf && q->name.len == name->len &&
                           memcmp(q->name.text, name->text, name->len) == 0))
         q = q->next;
     return q;
@@ -466,8 +370,9 @@ static struct query *query_hosts(struct resolver *r, const struct host *name)
 
 static struct query *query_dns(struct resolver *r, const struct host *name)
 {
-    follow_file(r);
-    struct query *q = find_open(r, name);
+    struct resolv_conf *conf = dns_upstream_conf(r->upstream);
+    struct query *q = find_open(r, name, conf);
+
     if (q != NULL)
         return q;
     q = query_new(r, name);
@@ -476,7 +381,7 @@ static struct query *query_dns(struct resolver *r, const struct host *name)
         make_ready(q);
         return q;
     }
-    q->conf = resolv_conf_hold(r->conf);
+    q->conf = resolv_conf_hold(conf);
     q->open = true;
     search_start(&q->walk, q->conf, q->name.text, q->candidate);
     ask(q);
@@ -503,54 +408,21 @@ void lookup_cancel(struct lookup *lookup)
     free(lookup);
 }
 
-static struct resolv_conf *conf_from_options(char **servers, const char **error)
-{
-    struct resolv_conf *conf = NULL;
-    struct dns_server *list;
-    size_t count = 0;
-
-    while (servers[count] != NULL)
-        count++;
-    list = mem_array(count + 1, sizeof(*list));
-    for (size_t i = 0; i < count; i++) {
-        if (!dns_server_parse(servers[i], strlen(servers[i]), &list[i])) {
-            *error = "not an IP address with an optional port";
-            goto out;
-        }
-    }
-    if (count == 0)
-        *error = "no server";
-    else
-        conf = resolv_conf_from_servers(list, count);
-out:
-    free(list);
-    return conf;
-}
-
 struct resolver *resolver_new(struct ev_loop *loop, const struct resolver_options *options,
                               const char **error)
 {
-    struct resolver *r = mem_alloc(sizeof(*r));
+    struct dns_upstream *upstream =
+        dns_upstream_new(loop, options->limits, options->servers, options->resolv_conf, error);
 
-    *error = NULL;
+    if (upstream == NULL)
+        return NULL;
+    struct resolver *r = mem_alloc(sizeof(*r));
     r->loop = loop;
     r->limits = options->limits;
+    r->upstream = upstream;
     r->ready_last = &r->ready_first;
     ev_timer_init(&r->ready, on_ready, 0., 0.);
     r->ready.data = r;
-    buf_init(&r->file_text, RESOLV_CONF_MAX);
-    if (options->servers != NULL) {
-        r->conf = conf_from_options(options->servers, error);
-        if (r->conf == NULL) {
-            free(r);
-            return NULL;
-        }
-    } else {
-        r->follow_file = true;
-        r->follow_environment = options->resolv_conf == NULL;
-        system_file_init(&r->file,
-                         options->resolv_conf != NULL ? options->resolv_conf : "/etc/resolv.conf");
-    }
     if (options->use_hosts)
         r->hosts = hosts_file_new(options->hosts_file != NULL ? options->hosts_file : "/etc/hosts");
     return r;
@@ -561,20 +433,18 @@ void resolver_free(struct resolver *r)
     if (r == NULL)
         return;
     r->closing = true;
-    dns_channel_free(r->channel);
-    free_retired(r, true);
+    dns_upstream_free(r->upstream);
     ev_timer_stop(r->loop, &r->ready);
     for (size_t i = 0; i < BUCKETS; i++) {
-        while (r->buckets[i] != NULL) {
-            struct query *q = r->buckets[i];
-            while (!ring_empty(&q->waiting))
-                lookup_cancel(q->waiting.next);
-            query_free(q);
+        for (struct query *q = r->buckets[i], *next; q != NULL; q = next) {
+            next = q->next;
+            for (struct lookup *l = q->waiting.next, *after; l != &q->waiting; l = after) {
+                after = l->next;
+                free(l);
+            }
+            query_destroy(q);
         }
     }
     hosts_file_free(r->hosts);
-    system_file_free(&r->file);
-    buf_free(&r->file_text);
-    resolv_conf_release(r->conf);
     free(r);
 }

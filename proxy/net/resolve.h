@@ -40,10 +40,10 @@ void resolver_free(struct resolver *r);
 
 /*
  * Called from the loop, never from inside resolver_lookup(). May come several times: with each
- * family's addresses as they arrive (order kept, bounded by limits->dns_addresses), and once with
- * last = true, after which the look-up is gone. err is ERR_NONE until last; with last it is
- * ERR_NONE when any address was delivered, else ERR_UPSTREAM_DNS, or ERR_UPSTREAM_TIMEOUT when no
- * server answered in time.
+ * family's addresses as they arrive (order kept, limits->dns_addresses in all, the last place never
+ * taken by the family of the others), and once with last = true, after which the look-up is gone.
+ * err is ERR_NONE until last; with last it is ERR_NONE when any address was delivered, else
+ * ERR_UPSTREAM_DNS, or ERR_UPSTREAM_TIMEOUT when no server answered in time.
  */
 typedef void lookup_callback(void *ctx, const struct address *addresses, size_t count, bool last,
                              enum err err);

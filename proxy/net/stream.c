@@ -56,6 +56,7 @@ static const struct stream_ops plain_ops = {
     .shutdown = plain_shutdown,
     .want = plain_want,
     .close = plain_close,
+    .close_ends = true,
 };
 
 struct stream *stream_plain(struct ev_loop *loop, int fd)

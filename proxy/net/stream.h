@@ -34,6 +34,7 @@ struct stream_ops {
     int (*shutdown)(struct stream *s);
     void (*want)(struct stream *s, int events);
     void (*close)(struct stream *s); /* releases everything, the structure too */
+    bool close_ends; /* a close alone is an orderly end for the peer */
 };
 
 /* Base of every implementation; fields are for implementations and inline calls below only. */

@@ -66,9 +66,11 @@ static void read_all(int fd, struct buf *out)
     enum { CHUNK = 16384 };
 
     for (;;) {
-        size_t room = buf_room(out) < CHUNK ? buf_room(out) : CHUNK;
+        size_t room = buf_room(out);
         if (room == 0)
             return;
+        if (room > CHUNK)
+            room = CHUNK;
         ssize_t n = read(fd, buf_reserve(out, room), room);
         if (n < 0 && errno == EINTR)
             continue;

@@ -121,8 +121,12 @@ json_t *settings_parse(const char *text, size_t n, struct buf *error)
     rewrite_numbers(&rewritten, text, n);
     json_t *document = json_loadb(buf_cstr(&rewritten), buf_len(&rewritten),
                                   JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-    if (document == NULL)
+    if (document == NULL) {
+        for (char *c = why.text; *c != '\0'; c++) /* it quotes the document */
+            if ((unsigned char)*c < 0x20)
+                *c = ' ';
         buf_printf(error, "%s (line %d, column %d)", why.text, why.line, why.column);
+    }
     buf_free(&rewritten);
     return document;
 }

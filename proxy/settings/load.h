@@ -14,7 +14,7 @@
 enum load_result { LOAD_OK, LOAD_ABSENT, LOAD_FAILED };
 
 /* Parses strict JSON (no duplicate keys, UTF-8, nothing after the value; 3.0 and 3e0 are the
- * integer 3). NULL with the parser's text in *error. */
+ * integer 3). NULL with the parser's text in *error, one line. */
 json_t *settings_parse(const char *text, size_t n, struct buf *error);
 
 /* LOAD_ABSENT: ENOENT. LOAD_FAILED: *error holds the first line of section 1's table, without a

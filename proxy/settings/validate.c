@@ -1,6 +1,6 @@
 #include "proxy/settings/validate.h"
 
-#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,8 +97,10 @@ bool json_has_nul(const json_t *string)
 
 bool json_is_integral(const json_t *value)
 {
-    return json_is_integer(value) ||
-           (json_is_real(value) && floor(json_real_value(value)) == json_real_value(value));
+    const double exact = 9007199254740992.0; /* from here on a double has no fraction */
+    double number = json_real_value(value);
+    return json_is_integer(value) || (json_is_real(value) && (number >= exact || number <= -exact ||
+                                                              (double)(int64_t)number == number));
 }
 
 static void validate_string(struct validation *v, const struct option *option, const json_t *value)

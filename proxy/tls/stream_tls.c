@@ -16,12 +16,12 @@ struct stream_tls {
     struct stream base;
     SSL *ssl;
     ev_idle ready;      /* runs while bytes are wanted that the kernel no longer has */
-    size_t retry;       /* bytes of the write that has to be repeated, 0: none */
     int failure;        /* errno that every operation gives from now on, 0: none */
     int write_failure;  /* errno that writing gives; what has come may still be read */
     uint8_t read_needs; /* EV_READ or EV_WRITE: what the next read waits for */
     uint8_t write_needs;
     bool buffered;  /* a read may bring something although the descriptor is not readable */
+    bool repeat;    /* the last write was begun and has to be repeated */
     bool truncated; /* the peer ended without close_notify */
     bool notified;  /* close_notify is sent */
     bool ended;     /* FIN too */
@@ -149,8 +149,7 @@ struct chunk {
     size_t len;
 };
 
-static struct chunk next_chunk(const struct iovec *iov, int count, size_t skip, size_t least,
-                               uint8_t *scratch)
+static struct chunk next_chunk(const struct iovec *iov, int count, size_t skip, uint8_t *scratch)
 {
     struct chunk chunk = {.from = scratch};
 
@@ -162,8 +161,7 @@ static struct chunk next_chunk(const struct iovec *iov, int count, size_t skip, 
     if (count == 0)
         return chunk;
     size_t here = iov->iov_len - skip;
-    bool alone = count == 1 || here >= RECORD_MAX;
-    if (alone && here >= least) {
+    if (count == 1 || here >= RECORD_MAX) {
         chunk.from = (const uint8_t *)iov->iov_base + skip;
         chunk.len = here < RECORD_MAX ? here : RECORD_MAX;
         return chunk;
@@ -218,7 +216,7 @@ static ssize_t tls_writev(struct stream *s, const struct iovec *iov, int count)
     if (!may_write(t))
         return -1;
     for (;;) {
-        struct chunk chunk = next_chunk(iov, count, total, t->retry, scratch);
+        struct chunk chunk = next_chunk(iov, count, total, scratch);
         size_t taken = 0;
         if (chunk.len == 0)
             return (ssize_t)total;
@@ -226,10 +224,10 @@ static ssize_t tls_writev(struct stream *s, const struct iovec *iov, int count)
         errno = 0;
         int result = SSL_write_ex(t->ssl, chunk.from, chunk.len, &taken);
         if (result != 1) {
-            t->retry = judge_write(t, result) ? chunk.len : 0;
+            t->repeat = judge_write(t, result);
             return total != 0 ? (ssize_t)total : -1;
         }
-        t->retry = 0;
+        t->repeat = false;
         t->write_needs = EV_WRITE;
         total += taken;
     }
@@ -242,7 +240,7 @@ static int tls_shutdown(struct stream *s)
     if (!t->notified) {
         if (!may_write(t))
             return -1;
-        if (t->retry != 0)
+        if (t->repeat)
             return fail(t, EPROTO); /* bytes were given up: an orderly end would be a lie */
         ERR_clear_error();
         errno = 0;

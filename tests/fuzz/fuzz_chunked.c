@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "proxy/http/chunked.h"
 
 enum { TRAILER_LIMIT = 512, ROOM = 1 << 20 };
@@ -23,8 +24,7 @@ static struct outcome decode(const uint8_t *p, size_t n, size_t step)
     body_decoder_init(&d, BODY_CHUNKED, 0, TRAILER_LIMIT);
     while (o.used < n && o.result == BODY_MORE) {
         size_t take = n - o.used < step ? n - o.used : step, used, out;
-        uint8_t *piece = malloc(take);
-        assert(piece != NULL);
+        uint8_t *piece = mem_alloc(take);
         memcpy(piece, p + o.used, take);
         o.result = body_decode(&d, piece, take, &used, &out);
         assert(out <= used && used <= take && (used == take || o.result != BODY_MORE));

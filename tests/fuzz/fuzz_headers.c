@@ -63,7 +63,7 @@ static void check_once(const struct head *h)
     }
 }
 
-static uint32_t count_id(const struct head *h, uint8_t id)
+static uint32_t count_id(const struct head *h, unsigned id)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < h->count; i++)
@@ -97,7 +97,7 @@ static void check_request(const struct head *h, const uint8_t *p, bool upgrade, 
     assert(h->framing == BODY_NONE || again.framing != BODY_NONE);
     bool may = upgrade && headers_may_upgrade(h, p);
     assert((count_id(&again, FIELD_UPGRADE) != 0) == may && again.connection_upgrade == may);
-    for (uint8_t id = FIELD_KEEP_ALIVE; id < FIELD_UPGRADE; id++)
+    for (unsigned id = FIELD_KEEP_ALIVE; id < FIELD_UPGRADE; id++)
         assert(id == FIELD_TRANSFER_ENCODING || count_id(&again, id) == 0);
     assert(count_id(&again, FIELD_COOKIE) <= 1);
     check_once(&again);
@@ -157,7 +157,7 @@ static void check_trailers(const uint8_t *p, size_t n)
         assert(headers_write_trailers(&out, &h, p, strip));
         assert(trailers_parse(&again, buf_data(&out), buf_len(&out)));
         assert(again.count <= h.count);
-        for (uint8_t id = FIELD_CONNECTION; id <= FIELD_SET_COOKIE; id++)
+        for (unsigned id = FIELD_CONNECTION; id <= FIELD_SET_COOKIE; id++)
             assert(count_id(&again, id) == 0);
         check_once(&again);
     }

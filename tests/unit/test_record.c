@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "proxy/record.h"
+#include "proxy/egress/record.h"
 
 static char directory[] = "/tmp/test_record.XXXXXX";
 static char path[64];

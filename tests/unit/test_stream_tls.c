@@ -251,6 +251,8 @@ static void test_idle_is_idle(void **state)
     stream_want(s.client.stream, STREAM_READ);
     while (s.received < 10)
         run_for(&s, 0.01);
+    assert_int_equal(stream_read(s.client.stream, s.bytes, 1), -1);
+    assert_int_equal(errno, EAGAIN);
     unsigned turns = ev_iteration(s.client.loop);
     size_t calls = s.calls;
     run_for(&s, 0.05);
@@ -534,6 +536,32 @@ static void test_answer_after_failed_write(void **state)
     client_free(&s.client);
 }
 
+/* Reads nothing until the client is gone. */
+static void stall_script(struct peer *p, SSL *ssl)
+{
+    struct pollfd gone = {.fd = p->fd};
+
+    (void)ssl;
+    p->ok = poll(&gone, 1, 1000 * DEADLINE_SECONDS) == 1;
+}
+
+/* Bytes that were begun and then given up must not be followed by an orderly end. */
+static void test_shutdown_with_a_write_begun(void **state)
+{
+    static struct session s;
+    ssize_t n;
+
+    (void)state;
+    begin(&s, stall_script, read_once);
+    do
+        n = stream_write(s.client.stream, s.bytes, sizeof s.bytes);
+    while (n > 0);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(stream_shutdown(s.client.stream), -1);
+    assert_int_equal(errno, EPROTO);
+    finish(&s);
+}
+
 static void test_empty_operations(void **state)
 {
     static struct session s;
@@ -563,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_close_is_a_cut),
         cmocka_unit_test(test_close_in_handler),
         cmocka_unit_test(test_answer_after_failed_write),
+        cmocka_unit_test(test_shutdown_with_a_write_begun),
         cmocka_unit_test(test_empty_operations),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -19,7 +19,7 @@ struct tally {
 static vector_row *find_runner(const char *name, size_t n)
 {
     const struct vector_file *const tables[] = {vectors_policy, vectors_http, vectors_settings};
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         for (const struct vector_file *f = tables[t]; f->name != NULL; f++)
             if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
                 return f->run;

@@ -97,6 +97,7 @@ class Origin:
         self.tls = tls
         self.connections = []
         self.errors = []
+        self.closing = False
         self.changed = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -129,7 +130,8 @@ class Origin:
         except (Closed, ConnectionError, ssl.SSLError, BrokenPipeError):
             pass  # the client's way to end it; what came is recorded
         except Exception as error:  # for the test to see
-            self.errors.append(error)
+            if not self.closing:
+                self.errors.append(error)
         finally:
             if conn is not None:
                 conn.done.set()
@@ -156,6 +158,7 @@ class Origin:
         return conn
 
     def close(self):
+        self.closing = True
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:

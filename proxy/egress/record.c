@@ -1,4 +1,4 @@
-#include "proxy/record.h"
+#include "proxy/egress/record.h"
 
 #include <stdlib.h>
 #include <string.h>

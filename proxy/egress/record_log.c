@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "proxy/record.h"
+#include "proxy/egress/record.h"
 
 /* Every field of a record is cut, so that a line always fits LINE_ROOM. */
 enum { LINE_ROOM = 16384, PENDING_MAX = 65536 };
