@@ -1,13 +1,20 @@
 #include "proxy/egress/egress.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "proxy/egress/parent_connect.h"
 
+enum { NEXT_HOP_TEXT = 512, NEXT_HOP_WARNING_S = 60 };
+
 enum egress_state {
+    SOCKET,      /* the MITM socket is about to be connected */
     DIALLING,    /* a dial to the destination or the parent is under way */
     PARENT_TLS,  /* TLS handshake with an https parent */
     PARENT_HEAD, /* CONNECT sent to the parent, its answer awaited */
@@ -18,7 +25,7 @@ struct egress {
     struct worker *worker;
     const struct snapshot *snapshot;
     const struct host *host;
-    const struct parent_proxy *parent; /* NULL: direct */
+    struct next_hop hop;
     uint16_t port;
     enum egress_kind kind;
     enum egress_state state;
@@ -32,12 +39,33 @@ struct egress {
     void *ctx;
 };
 
-const struct parent_proxy *egress_parent(const struct snapshot *s, const struct host *host,
-                                         enum egress_kind kind)
+struct next_hop egress_next_hop(const struct snapshot *s, const struct host *host, uint16_t port,
+                                enum egress_kind kind)
 {
-    if (s->routes == NULL)
-        return NULL;
-    return routes_find(s->routes, host, kind == EGRESS_PLAIN ? ROUTE_PLAIN : ROUTE_TUNNEL);
+    struct next_hop hop = {0};
+    if (s->mitm_domains != NULL && pattern_list_match(s->mitm_domains, host, port) >= 0)
+        hop.socket = s->mitm_socket;
+    else if (s->routes != NULL)
+        hop.parent = routes_find(s->routes, host,
+                                 kind == EGRESS_PLAIN ? ROUTE_PLAIN : ROUTE_TUNNEL);
+    return hop;
+}
+
+/* The socket is reached at once or not at all: nothing to wait for. */
+static int connect_socket(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t n = strlen(path);
+    int fd = -1;
+    if (n < sizeof to.sun_path) {
+        memcpy(to.sun_path, path, n);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    }
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 static void egress_free(struct egress *e)
@@ -68,6 +96,24 @@ static void succeed(struct egress *e, struct stream *stream)
     give(e, &result);
 }
 
+/* Next hops are the operator's: the log names them, the client is told the class alone. */
+static void fail_at_hop(struct egress *e, const char *why)
+{
+    struct worker *w = e->worker;
+    char text[NEXT_HOP_TEXT];
+    if (e->hop.socket != NULL)
+        snprintf(text, sizeof text, "MITM socket %s: %s", e->hop.socket, why);
+    else
+        snprintf(text, sizeof text, "parent proxy %s:%u: %s", e->hop.parent->host,
+                 (unsigned)e->hop.parent->port, why);
+    /* Every request's record says it; the operator's terminal hears of it now and then. */
+    if (ev_now(w->loop) >= w->next_hop_warning) {
+        log_warning("%s", text);
+        w->next_hop_warning = ev_now(w->loop) + NEXT_HOP_WARNING_S;
+    }
+    fail(e, ERR_UPSTREAM_PARENT, text);
+}
+
 static void on_target_tls(void *ctx, enum err err, struct stream *stream, const char *detail)
 {
     struct egress *e = ctx;
@@ -91,7 +137,7 @@ static void on_parent_answer(void *ctx, enum err err, struct stream *stream, str
     struct egress *e = ctx;
     e->connect = NULL;
     if (err != ERR_NONE) {
-        fail(e, err, detail);
+        fail_at_hop(e, detail);
         return;
     }
     if (e->kind == EGRESS_TLS) {
@@ -117,7 +163,7 @@ static void parent_ready(struct egress *e, struct stream *stream)
         return;
     }
     e->state = PARENT_HEAD;
-    e->connect = parent_connect_start(stream, e->host, e->port, e->parent->authorization,
+    e->connect = parent_connect_start(stream, e->host, e->port, e->hop.parent != NULL ? e->hop.parent->authorization : NULL,
                                       e->snapshot->limits.response_head_bytes, on_parent_answer, e);
 }
 
@@ -126,7 +172,7 @@ static void on_parent_tls(void *ctx, enum err err, struct stream *stream, const 
     struct egress *e = ctx;
     e->tls = NULL;
     if (err != ERR_NONE)
-        fail(e, ERR_UPSTREAM_PARENT, detail);
+        fail_at_hop(e, detail);
     else
         parent_ready(e, stream);
 }
@@ -148,26 +194,24 @@ static void on_dialled(void *ctx, const struct dial_result *r)
     if (r->denied_count != 0 && log_debug_enabled)
         debug_denied(e, r);
     if (r->err != ERR_NONE) {
-        struct egress_result result = {.err = e->parent != NULL ? ERR_UPSTREAM_PARENT : r->err,
-                                       .denied_classes = r->denied_classes,
-                                       .detail = e->parent != NULL ? err_info(r->err)->sentence
-                                                                   : NULL};
-        if (e->parent != NULL)
-            log_debug("parent proxy %s:%u: %s", e->parent->host, (unsigned)e->parent->port,
-                      err_info(r->err)->sentence);
+        if (e->hop.parent != NULL) {
+            fail_at_hop(e, err_info(r->err)->sentence);
+            return;
+        }
+        struct egress_result result = {.err = r->err, .denied_classes = r->denied_classes};
         give(e, &result);
         return;
     }
-    if (e->parent == NULL)
+    if (e->hop.parent == NULL)
         e->address = r->address;
-    if (e->parent == NULL && e->kind != EGRESS_TLS) {
+    if (e->hop.parent == NULL && e->kind != EGRESS_TLS) {
         succeed(e, stream_plain(e->worker->loop, r->fd));
         return;
     }
     ev_timer_start(e->worker->loop, &e->timer);
-    if (e->parent == NULL) {
+    if (e->hop.parent == NULL) {
         start_target_tls(e, r->fd);
-    } else if (e->parent->tls) {
+    } else if (e->hop.parent->tls) {
         e->state = PARENT_TLS;
         e->tls = tls_connect_start(e->worker->tls, e->worker->loop, r->fd, e->parent_host, NULL, 0,
                                    on_parent_tls, e);
@@ -189,14 +233,32 @@ static void abandon(struct egress *e)
     e->connect = NULL;
 }
 
+static void open_socket(struct egress *e)
+{
+    int fd = connect_socket(e->hop.socket);
+    if (fd < 0) {
+        fail_at_hop(e, strerror(errno));
+        return;
+    }
+    ev_timer_start(e->worker->loop, &e->timer);
+    parent_ready(e, stream_plain(e->worker->loop, fd));
+}
+
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct egress *e = timer->data;
-    bool at_parent = e->parent != NULL && e->state != TARGET_TLS;
+    if (e->state == SOCKET) {
+        open_socket(e);
+        return;
+    }
+    bool at_hop = !next_hop_is_direct(&e->hop) && e->state != TARGET_TLS;
     (void)loop;
     (void)revents;
     abandon(e);
-    fail(e, at_parent ? ERR_UPSTREAM_PARENT : ERR_UPSTREAM_TIMEOUT, "handshake not done in time");
+    if (at_hop)
+        fail_at_hop(e, "handshake not done in time");
+    else
+        fail(e, ERR_UPSTREAM_TIMEOUT, "handshake not done in time");
 }
 
 struct egress *egress_start(struct worker *w, const struct snapshot *snapshot,
@@ -211,15 +273,19 @@ struct egress *egress_start(struct worker *w, const struct snapshot *snapshot,
     e->kind = kind;
     e->callback = callback;
     e->ctx = ctx;
-    e->parent = egress_parent(snapshot, host, kind);
+    e->hop = egress_next_hop(snapshot, host, port, kind);
     e->state = DIALLING;
     ev_timer_init(&e->timer, on_timeout, snapshot->limits.dial_ms / 1e3, 0);
     e->timer.data = e;
-    if (e->parent != NULL) {
+    if (e->hop.socket != NULL) {
+        /* Even a failure is told from the loop. */
+        e->state = SOCKET;
+        ev_feed_event(w->loop, &e->timer, EV_TIMER);
+    } else if (e->hop.parent != NULL) {
         /* routes_new() accepted the name, so it has a canonical form. */
         e->parent_host = mem_alloc(sizeof *e->parent_host);
-        host_canonicalise(e->parent->host, strlen(e->parent->host), e->parent_host);
-        e->dial = dial_start(&w->dialer, NULL, e->parent_host, e->parent->port, on_dialled, e);
+        host_canonicalise(e->hop.parent->host, strlen(e->hop.parent->host), e->parent_host);
+        e->dial = dial_start(&w->dialer, NULL, e->parent_host, e->hop.parent->port, on_dialled, e);
     } else {
         e->dial = dial_start(&w->dialer, snapshot->policy, host, port, on_dialled, e);
     }

@@ -1,6 +1,6 @@
 /*
- * The way out to an allowed destination: route (direct or a parent proxy),
- * dial, TLS, a parent's CONNECT. Nothing here judges names: authorise first.
+ * The way out to an allowed destination: route (direct, a parent proxy or the
+ * MITM socket), dial, TLS, a next hop's CONNECT. Nothing here judges names: authorise first.
  * Chapter 10 sections 5.3 and 7.2, chapter 20 sections 7 and 8.
  */
 #ifndef EGRESS_EGRESS_H
@@ -16,9 +16,19 @@ enum egress_kind {
     EGRESS_TLS     /* an https:// request in absolute form: TLS to the destination */
 };
 
-/* The parent a destination of this kind goes through, NULL: none. */
-const struct parent_proxy *egress_parent(const struct snapshot *s, const struct host *host,
-                                         enum egress_kind kind);
+/* What a connection leads to before its destination. Both NULL: nothing, the dial is direct. */
+struct next_hop {
+    const char *socket; /* the MITM socket */
+    const struct parent_proxy *parent;
+};
+
+/* A host with a route to the MITM socket is never reached any other way. */
+struct next_hop egress_next_hop(const struct snapshot *s, const struct host *host, uint16_t port,
+                                enum egress_kind kind);
+static inline bool next_hop_is_direct(const struct next_hop *hop)
+{
+    return hop->socket == NULL && hop->parent == NULL;
+}
 
 struct egress;
 
@@ -26,7 +36,7 @@ struct egress_result {
     enum err err;
     struct stream *stream;   /* on ERR_NONE, owned by the callee */
     struct buf early;        /* bytes the next hop sent behind its head; owned by the callee */
-    struct address address;  /* of the server, family 0 behind a parent */
+    struct address address;  /* of the server, family 0 behind a next hop */
     unsigned denied_classes; /* of ERR_ADDRESS */
     const char *detail;      /* short text for the log, or NULL; never an address */
 };

@@ -39,6 +39,7 @@ struct worker {
     size_t client_count;
     uint64_t client_serial; /* of the newest */
     bool stopping;
+    double next_hop_warning; /* ev_now() from which a failing next hop is warned of again */
     void (*emptied)(void *ctx); /* called when the last client goes while stopping */
     void *emptied_ctx;
     time_t date_time; /* of worker_date() */

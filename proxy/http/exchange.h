@@ -32,7 +32,8 @@ struct exchange {
     uint32_t interims;
     ev_timer expect;
     bool https;          /* an absolute https:// target */
-    bool parent;         /* the upstream is a parent proxy */
+    bool absolute;       /* the upstream is a next hop that gets the absolute form */
+    bool one_time;       /* ... and no second request: the MITM socket */
     bool reused;         /* it came from the pool and has not answered yet */
     bool idempotent;     /* the method may be repeated (RFC 9110 section 9.2.2) */
     bool body_taken;     /* bytes of the request's body were read */

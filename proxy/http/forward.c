@@ -33,6 +33,11 @@ void forward_free(struct http_session *s)
     s->exchange = NULL;
 }
 
+static enum egress_kind kind_of(const struct exchange *x)
+{
+    return x->https ? EGRESS_TLS : EGRESS_PLAIN;
+}
+
 static struct pool_key key_of(const struct exchange *x)
 {
     const struct request *r = &x->session->request;
@@ -40,7 +45,7 @@ static struct pool_key key_of(const struct exchange *x)
         .host = &r->host,
         .port = r->port,
         .tls = x->https,
-        .parent = egress_parent(r->snapshot, &r->host, x->https ? EGRESS_TLS : EGRESS_PLAIN),
+        .parent = egress_next_hop(r->snapshot, &r->host, r->port, kind_of(x)).parent,
     };
 }
 
@@ -84,7 +89,7 @@ static void keep_upstream(struct exchange *x)
     const struct limits *limits = session_limits(s);
     bool whole = x->request_ended && !x->request_dead && buf_len(&x->up_out) == 0 &&
                  buf_len(&x->up_in) == 0 && !x->upstream_ended;
-    if (!whole || x->head.minor == 0 || x->head.connection_close || s->worker->stopping)
+    if (!whole || x->one_time || x->head.minor == 0 || x->head.connection_close || s->worker->stopping)
         return;
     struct pool_key key = key_of(x);
     x->connection.stream = x->upstream;
@@ -205,7 +210,7 @@ static void dial(struct exchange *x)
 {
     struct http_session *s = x->session;
     s->egress = egress_start(s->worker, s->request.snapshot, &s->request.host, s->request.port,
-                             x->https ? EGRESS_TLS : EGRESS_PLAIN, on_egress, s);
+                             kind_of(x), on_egress, s);
 }
 
 /* Credentials that the server will remember of the connection (RFC 4559 section 6, NTLM). */
@@ -258,17 +263,17 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
     struct http_session *s = x->session;
     struct request *r = &s->request;
     const uint8_t *p = buf_data(&s->in);
-    const struct parent_proxy *parent =
-        a->https ? NULL : egress_parent(r->snapshot, &r->host, EGRESS_PLAIN);
+    const struct next_hop hop = egress_next_hop(r->snapshot, &r->host, r->port, kind_of(x));
     struct buf authority, line;
     uint64_t length = 0;
 
     buf_init(&authority, HOST_MAX + 16);
     buf_init(&line, x->up_out.max);
     authority_format(&authority, &r->host, r->port, a->https ? 443 : 80);
-    if (parent != NULL)
+    x->absolute = !a->https && !next_hop_is_direct(&hop);
+    x->one_time = hop.socket != NULL;
+    if (x->absolute)
         buf_printf(&line, "http://%s", buf_cstr(&authority));
-    x->parent = parent != NULL;
     const char *rest = target + a->path;
     bool ok = target_forwarded(&line, rest, s->head.target.len - a->path);
     x->request_framing = request_framing(&s->head, p, &length);
@@ -278,10 +283,12 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
         .target = buf_cstr(&line),
         .target_len = buf_len(&line),
         .host = buf_cstr(&authority),
-        .proxy_authorization = parent != NULL ? parent->authorization : NULL,
+        .proxy_authorization =
+            x->absolute && hop.parent != NULL ? hop.parent->authorization : NULL,
         .framing = x->request_framing,
         .length = length,
         .upgrade = x->upgrade,
+        .close = x->one_time,
     };
     ok = ok && headers_write_request(&x->up_out, &s->head, p, &how);
     buf_free(&authority);
@@ -344,7 +351,7 @@ bool forward_open(struct http_session *s)
     struct pool_key key = key_of(x);
     struct pool_connection kept;
     bool careful = !x->idempotent || !body_is_done(&s->body);
-    if (x->upgrade || !pool_take(s->worker->pool, &key, s->request.snapshot->policy,
+    if (x->upgrade || x->one_time || !pool_take(s->worker->pool, &key, s->request.snapshot->policy,
                                  s->client->serial, careful, &kept)) {
         dial(x);
         return true;

@@ -118,7 +118,7 @@ static bool take_heads(struct exchange *x)
             on = switching(x);
         else if (x->head.status < 200)
             on = interim(x);
-        else if (x->head.status == 407 && x->parent)
+        else if (x->head.status == 407 && x->absolute)
             on = exchange_fail(x, ERR_UPSTREAM_PARENT);
         else
             on = final(x);

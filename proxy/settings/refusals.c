@@ -34,8 +34,6 @@ static const struct {
 } gateway[] = {
     {terminates, "Error: network.tlsTerminate: srt proxy passes TLS through and does not terminate "
                  "it; remove the key\n"},
-    {has_mitm, "Error: network.mitmProxy: srt proxy does not hand connections to another proxy's "
-               "socket; remove the key\n"},
     {settings_mask, "Error: credentials: srt proxy does not put masked credentials back; remove "
                     "the entries with mode \"mask\"\n"},
 };

@@ -105,7 +105,6 @@ class StartErrors(Case):
     def test_settings_that_ask_for_more_than_it_does(self):
         for key, network, more in (
                 ("network.tlsTerminate", {"tlsTerminate": {}}, {}),
-                ("network.mitmProxy", {"mitmProxy": {"socketPath": "/s", "domains": ["a.test"]}}, {}),
                 ("credentials", {}, {"credentials": {
                     "allowPlaintextInject": True,
                     "envVars": [{"name": "A", "mode": "mask", "injectHosts": ["ok.test"]}]}})):
