@@ -68,6 +68,7 @@ static const struct err_info table[ERR_COUNT] = {
     [ERR_EARLY_DATA] = {"early-data", 0, 4, 0, 0, 0, "too much data before the tunnel was open"},
     [ERR_CLIENT_GONE] = {"client-gone", 0, 4, 0, 0, 0, "the client went away"},
     [ERR_SHUTDOWN] = {"shutdown", 0, 4, 0, 0, 0, "srt is stopping"},
+    [ERR_OVERLOADED] = {"overloaded", 0, 4, 0, 0, 0, "too much memory is held for slow peers"},
     [ERR_INTERNAL] = {"internal", 500, 4, 0, "bad_gateway", "Internal Server Error",
                       "internal error"},
 };

@@ -54,6 +54,7 @@ enum err {
     ERR_EARLY_DATA,   /* too many bytes before the tunnel was there */
     ERR_CLIENT_GONE,  /* reset or closed before its answer */
     ERR_SHUTDOWN,     /* srt is stopping */
+    ERR_OVERLOADED,   /* too much memory is held for slow peers */
     ERR_INTERNAL,     /* a bug of ours */
 
     ERR_COUNT

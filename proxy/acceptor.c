@@ -13,9 +13,11 @@ struct acceptor {
     ev_io io;
     ev_timer pause; /* after EMFILE and the like */
     bool warned;    /* once a shortage */
+    bool full;      /* it rests at the limit of connections */
+    ev_tstamp crowded; /* when a client with too many connections may be warned of again */
 };
 
-enum { FIRST_READ = 4096 };
+enum { FIRST_READ = 4096, CROWDED_WARNING_S = 60 };
 
 /* A client whose first byte has not come yet. */
 struct sniff {
@@ -66,10 +68,13 @@ static void on_sniff_stop(struct client *c, bool at_once)
     client_free(sniff_release(c->owner));
 }
 
-void acceptor_serve(struct worker *w, int fd, const struct sockaddr *peer)
+bool acceptor_serve(struct worker *w, int fd, const struct sockaddr *peer)
 {
+    struct client *client = client_new(w, fd, peer);
+    if (client == NULL)
+        return false;
     struct sniff *s = mem_alloc(sizeof *s);
-    s->client = client_new(w, fd, peer);
+    s->client = client;
     s->client->owner = s;
     s->client->stop = on_sniff_stop;
     ev_timer_init(&s->timer, on_sniff_timer, w->snapshot->limits.first_byte_ms / 1e3, 0);
@@ -77,6 +82,7 @@ void acceptor_serve(struct worker *w, int fd, const struct sockaddr *peer)
     ev_timer_start(w->loop, &s->timer);
     stream_set_handler(s->client->stream, on_first_byte, s);
     stream_want(s->client->stream, STREAM_READ);
+    return true;
 }
 
 static bool is_shortage(int number)
@@ -84,16 +90,35 @@ static bool is_shortage(int number)
     return number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM;
 }
 
-static void rest(struct acceptor *a, int number)
+/* One warning a shortage. */
+static void rest(struct acceptor *a, const char *why)
 {
     if (!a->warned)
-        log_warning("%s: accepting pauses: %s", a->listener->address,
-                    number == EMFILE || number == ENFILE ? "out of file descriptors"
-                                                         : "out of memory");
+        log_warning("%s: accepting pauses: %s", a->listener->address, why);
     a->warned = true;
     ev_io_stop(a->worker->loop, &a->io);
+}
+
+static void rest_a_while(struct acceptor *a, int number)
+{
+    rest(a, number == EMFILE || number == ENFILE ? "out of file descriptors" : "out of memory");
     ev_timer_set(&a->pause, a->worker->snapshot->limits.accept_pause_ms / 1e3, 0);
     ev_timer_start(a->worker->loop, &a->pause);
+}
+
+/* A client with too many connections: one warning a minute, whoever it is. */
+static void crowd(struct acceptor *a, const struct sockaddr *peer)
+{
+    char text[ADDRESS_TEXT_MAX];
+    struct address address;
+    uint16_t port;
+    ev_tstamp now = ev_now(a->worker->loop);
+    if (now < a->crowded || !address_from_sockaddr(peer, &address, &port))
+        return;
+    a->crowded = now + CROWDED_WARNING_S;
+    address_format(&address, text);
+    log_warning("%s: client %s has as many connections as proxy.limits.connectionsPerClient allows",
+                a->listener->address, text);
 }
 
 static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
@@ -103,16 +128,30 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
     (void)revents;
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         struct sockaddr_storage peer;
+        if (a->worker->client_count >= a->worker->snapshot->limits.connections) {
+            a->full = true;
+            rest(a, "as many connections as proxy.limits.connections allows");
+            return;
+        }
         int fd = listener_accept(a->listener, &peer);
         if (fd < 0) {
             if (is_shortage(errno))
-                rest(a, errno);
+                rest_a_while(a, errno);
             else
                 a->warned = false;
             return;
         }
-        acceptor_serve(a->worker, fd, (struct sockaddr *)&peer);
+        if (!acceptor_serve(a->worker, fd, (struct sockaddr *)&peer))
+            crowd(a, (struct sockaddr *)&peer);
     }
+}
+
+void acceptor_resume(struct acceptor *a)
+{
+    if (!a->full)
+        return;
+    a->full = false;
+    ev_io_start(a->worker->loop, &a->io);
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int revents)

@@ -16,7 +16,11 @@ struct acceptor *acceptor_new(struct worker *w, struct listener *listener);
 /* Closes the listener; the clients it brought stay. */
 void acceptor_free(struct acceptor *a);
 
-/* Serves one connected client socket, whose first byte decides. Takes over fd. */
-void acceptor_serve(struct worker *w, int fd, const struct sockaddr *peer);
+/* A client has gone: goes on when it was the limit of connections that it rested for. */
+void acceptor_resume(struct acceptor *a);
+
+/* Serves one connected client socket, whose first byte decides. Takes over fd. False: closed, the
+ * client's address has too many connections. */
+bool acceptor_serve(struct worker *w, int fd, const struct sockaddr *peer);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "proxy/acceptor.h"
+#include "proxy/egress/peers.h"
 #include "proxy/egress/pool.h"
 #include "proxy/egress/record.h"
 #include "proxy/gateway_options.h"
@@ -35,6 +36,13 @@ static void emptied(void *ctx)
 {
     struct gateway *g = ctx;
     ev_break(g->worker->loop, EVBREAK_ALL);
+}
+
+static void room(void *ctx)
+{
+    struct gateway *g = ctx;
+    for (size_t i = 0; i < g->acceptor_count; i++)
+        acceptor_resume(g->acceptors[i]);
 }
 
 static void stop_accepting(struct gateway *g)
@@ -150,6 +158,10 @@ static bool prepare_worker(struct gateway *g, struct snapshot *snapshot,
     w->snapshot = snapshot;
     w->emptied = emptied;
     w->emptied_ctx = g;
+    w->room = room;
+    w->room_ctx = g;
+    w->budget.mark = snapshot->limits.queued_bytes;
+    w->peers = peers_new();
     if (snapshot->token_file != NULL) {
         g->token = secret_read_file(snapshot->token_file, SECRET_TOKEN_MAX, error);
         if (g->token == NULL)
@@ -221,6 +233,7 @@ static void release(struct gateway *g)
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
     pool_free(w->pool);
+    peers_free(w->peers);
     resolver_free(w->dialer.resolver);
     if (w->dialer.interfaces != NULL)
         interfaces_free(w->dialer.interfaces);

@@ -58,6 +58,7 @@ void tunnel_start(struct client *client, struct stream *upstream, struct buf *to
         .bytes_up = &t->record.bytes_up,
         .bytes_down = &t->record.bytes_down,
         .scratch = client->worker->scratch,
+        .budget = &client->worker->budget,
     };
     client->stream = NULL;
     buf_init(to_upstream, 0);

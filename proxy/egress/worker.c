@@ -3,17 +3,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "proxy/egress/peers.h"
 
 struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer)
 {
+    uint32_t most = w->snapshot->limits.connections_per_client;
     struct client *c = mem_alloc(sizeof *c);
+    if (!address_from_sockaddr(peer, &c->peer, &c->peer_port))
+        c->peer.family = 0;
+    if (most != 0 && c->peer.family != 0) {
+        c->same = peers_add(w->peers, &c->peer, most);
+        if (c->same == NULL) {
+            close(fd);
+            free(c);
+            return NULL;
+        }
+    }
     c->worker = w;
     c->serial = ++w->client_serial;
     c->stream = stream_plain(w->loop, fd);
-    if (!address_from_sockaddr(peer, &c->peer, &c->peer_port))
-        c->peer.family = 0;
     c->next = w->clients;
     if (c->next != NULL)
         c->next->link = &c->next;
@@ -30,8 +41,11 @@ void client_free(struct client *c)
     *c->link = c->next;
     if (c->next != NULL)
         c->next->link = c->link;
+    peers_remove(w->peers, c->same);
     free(c);
     w->client_count--;
+    if (w->room != NULL && !w->stopping)
+        w->room(w->room_ctx);
     if (w->stopping && w->client_count == 0)
         w->emptied(w->emptied_ctx);
 }

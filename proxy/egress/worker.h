@@ -12,6 +12,7 @@
 
 #include <ev.h>
 
+#include "base/budget.h"
 #include "base/limits.h"
 #include "proxy/net/dial.h"
 #include "proxy/net/stream.h"
@@ -20,6 +21,8 @@
 #include "proxy/tls/upstream.h"
 
 struct client;
+struct peer;
+struct peers;
 struct pool;
 struct record_log;
 
@@ -31,15 +34,19 @@ struct worker {
     struct snapshot *snapshot; /* in force; a request keeps the one it started with */
     struct dialer dialer;
     struct tls_upstream *tls;
+    struct peers *peers;                /* connections per client address */
     struct pool *pool;                  /* idle connections to servers */
     struct record_log *log;             /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
     const char *token;                  /* NULL: clients need none */
+    struct budget budget;
     struct client *clients;
     size_t client_count;
     uint64_t client_serial; /* of the newest */
     bool stopping;
     double next_hop_warning; /* ev_now() from which a failing next hop is warned of again */
+    void (*room)(void *ctx); /* called when a client goes while the limit is reached, or NULL */
+    void *room_ctx;
     void (*emptied)(void *ctx); /* called when the last client goes while stopping */
     void *emptied_ctx;
     time_t date_time; /* of worker_date() */
@@ -57,10 +64,12 @@ struct client {
     void *owner; /* the session that serves it */
     struct address peer; /* family 0: a Unix socket */
     uint16_t peer_port;
-    uint64_t serial; /* never used twice */
+    uint64_t serial;   /* never used twice */
+    struct peer *same; /* the count of its address, or NULL */
 };
 
-/* Takes over an accepted, non-blocking socket. */
+/* Takes over an accepted, non-blocking socket; NULL, and it is closed, when the client's address has
+ * as many connections as it may have. */
 struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer);
 /* Closes the stream if it is still there, and forgets the client. */
 void client_free(struct client *c);

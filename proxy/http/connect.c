@@ -72,8 +72,9 @@ bool connect_readable(struct http_session *s)
     size_t limit = session_limits(s)->early_data_bytes;
     /* One byte more than allowed, so that the excess can be seen. */
     size_t room = limit + 1 - buf_len(&s->in);
-    if (room > RELAY_CHUNK)
-        room = RELAY_CHUNK;
+    size_t most = budget_read_size(&s->worker->budget, RELAY_CHUNK);
+    if (room > most)
+        room = most;
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
     if (n < 0 && stream_would_block(n, errno))
         return true;

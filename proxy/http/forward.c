@@ -367,6 +367,12 @@ bool forward_open(struct http_session *s)
     return begin(x);
 }
 
+size_t forward_held(const struct http_session *s)
+{
+    const struct exchange *x = s->exchange;
+    return x != NULL ? x->up_out.cap + x->up_in.cap + x->replay.cap : 0;
+}
+
 bool forward_client_writable(struct http_session *s)
 {
     struct exchange *x = s->exchange;

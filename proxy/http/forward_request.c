@@ -92,7 +92,7 @@ static enum taken take_socket(struct exchange *x)
 {
     struct http_session *s = x->session;
     uint8_t *p = s->worker->scratch + SCRATCH_HEADROOM;
-    size_t want = RELAY_CHUNK, used;
+    size_t want = budget_read_size(&s->worker->budget, RELAY_CHUNK), used;
     if (s->body.framing == BODY_LENGTH && s->body.left < want)
         want = (size_t)s->body.left;
     ssize_t n = stream_read(s->client->stream, p, want);

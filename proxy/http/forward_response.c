@@ -151,6 +151,7 @@ static enum read_result read_head_bytes(struct exchange *x)
 /* Body bytes, from behind the head or from the socket, to the scratch. */
 static enum read_result read_body_bytes(struct exchange *x, uint8_t *p, size_t *n, bool may_read)
 {
+    const struct budget *budget = &x->session->worker->budget;
     size_t buffered = buf_len(&x->up_in);
     if (buffered != 0) {
         *n = buffered < RELAY_CHUNK ? buffered : RELAY_CHUNK;
@@ -160,7 +161,7 @@ static enum read_result read_body_bytes(struct exchange *x, uint8_t *p, size_t *
     }
     if (!may_read)
         return READ_NONE;
-    ssize_t got = stream_read(x->upstream, p, RELAY_CHUNK);
+    ssize_t got = stream_read(x->upstream, p, budget_read_size(budget, RELAY_CHUNK));
     if (got < 0)
         return stream_would_block(got, errno) ? READ_NONE : READ_BROKEN;
     *n = (size_t)got;

@@ -14,7 +14,7 @@ enum step {
     STEP_GONE  /* the session ended */
 };
 
-enum { READ_SIZE = 16384 };
+enum { READ_SIZE = 16384, SHORT_HEAD = 8192 };
 
 void session_timer(struct http_session *s, uint32_t ms, enum err meaning)
 {
@@ -36,6 +36,7 @@ static void session_free(struct http_session *s)
     if (s->egress != NULL)
         egress_cancel(s->egress);
     session_timer_stop(s);
+    budget_report(&s->worker->budget, &s->held, 0);
     buf_free(&s->in);
     buf_free(&s->out);
     head_free(&s->head);
@@ -215,8 +216,14 @@ static enum step take_head(struct http_session *s)
     }
     enum head_result result = head_parse_request(&s->head, buf_data(&s->in), buf_len(&s->in),
                                                  &s->scanned, limits->request_head_bytes);
-    if (result == HEAD_MORE && !s->client_ended)
-        return STEP_WAIT;
+    if (result == HEAD_MORE && !s->client_ended) {
+        /* Half heads are the cheapest way to make us hold memory: under pressure only short ones
+         * may be slow. */
+        if (!budget_is_short(&s->worker->budget) || buf_len(&s->in) <= SHORT_HEAD)
+            return STEP_WAIT;
+        session_abort(s, ERR_OVERLOADED, true);
+        return STEP_GONE;
+    }
     session_timer_stop(s);
     s->scanned = 0;
     if (result != HEAD_OK) {
@@ -275,6 +282,13 @@ static enum step drop_body(struct http_session *s)
     return STEP_WAIT;
 }
 
+/* A kept connection does not keep the memory of its largest request. */
+static void give_back(struct buf *b)
+{
+    if (buf_len(b) == 0 && b->cap > READ_SIZE)
+        buf_free(b);
+}
+
 static enum step finish_answer(struct http_session *s)
 {
     if (!session_flush(s))
@@ -290,8 +304,8 @@ static enum step finish_answer(struct http_session *s)
     }
     session_timer_stop(s);
     body_decoder_free(&s->body);
-    if (buf_len(&s->out) == 0 && s->out.cap > READ_SIZE)
-        buf_free(&s->out);
+    give_back(&s->out);
+    give_back(&s->in);
     s->state = HTTP_HEAD;
     return STEP_ON;
 }
@@ -320,14 +334,17 @@ void session_advance(struct http_session *s)
     enum step step = STEP_ON;
     while (step == STEP_ON && (s->state == HTTP_HEAD || s->state == HTTP_ANSWERED))
         step = s->state == HTTP_HEAD ? take_head(s) : finish_answer(s);
-    if (step != STEP_GONE)
-        stream_want(s->client->stream, wanted(s));
+    if (step == STEP_GONE)
+        return;
+    stream_want(s->client->stream, wanted(s));
+    budget_report(&s->worker->budget, &s->held, s->in.cap + s->out.cap + forward_held(s));
 }
 
 /* Reads into `in`. False when the session is gone. */
 static bool read_more(struct http_session *s)
 {
-    size_t room = buf_room(&s->in) < READ_SIZE ? buf_room(&s->in) : READ_SIZE;
+    size_t most = budget_read_size(&s->worker->budget, READ_SIZE);
+    size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
     if (n < 0 && stream_would_block(n, errno))
         return true;

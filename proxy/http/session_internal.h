@@ -40,6 +40,7 @@ struct http_session {
     uint64_t body_dropped;
     struct egress *egress;
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
+    size_t held; /* reported to the worker's budget */
     ev_timer timer;
     enum err timeout_error; /* what the timer's end means */
     uint32_t auth_failures;
@@ -104,5 +105,7 @@ bool forward_client_writable(struct http_session *s);
 bool forward_body_timeout(struct http_session *s);
 int forward_wanted(const struct http_session *s);
 void forward_free(struct http_session *s);
+/* Bytes that its buffers hold. */
+size_t forward_held(const struct http_session *s);
 
 #endif

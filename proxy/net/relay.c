@@ -22,10 +22,20 @@ struct relay {
     struct stream *client, *upstream;
     struct direction up, down;
     uint8_t *scratch;
+    struct budget *budget;
+    size_t held; /* reported to the budget */
     relay_done *done;
     void *ctx;
     enum err error; /* why a direction broke */
 };
+
+static void relay_free(struct relay *r)
+{
+    budget_report(r->budget, &r->held, 0);
+    buf_free(&r->up.pending);
+    buf_free(&r->down.pending);
+    free(r);
+}
 
 /* A side that got our FIN has all there was to get; for another the cut must show. */
 static void close_side(struct stream **side, const struct direction *towards)
@@ -42,9 +52,7 @@ static void finish(struct relay *r, enum err why)
     void *ctx = r->ctx;
     close_side(&r->client, &r->down);
     close_side(&r->upstream, &r->up);
-    buf_free(&r->up.pending);
-    buf_free(&r->down.pending);
-    free(r);
+    relay_free(r);
     done(ctx, why);
 }
 
@@ -106,7 +114,7 @@ static void flush(struct relay *r, struct direction *d, struct stream *to)
 /* One read and the write of what it brought. False when the source failed. */
 static bool pump(struct relay *r, struct direction *d, struct stream *from, struct stream *to)
 {
-    ssize_t n = stream_read(from, r->scratch, RELAY_CHUNK);
+    ssize_t n = stream_read(from, r->scratch, budget_read_size(r->budget, RELAY_CHUNK));
     if (n < 0)
         return stream_would_block(n, errno);
     if (d->state == DROPPING) {
@@ -157,6 +165,7 @@ static void on_event(void *ctx, struct stream *s, int events)
     }
     stream_want(s, wanted(reads, writes));
     stream_want(other, wanted(writes, reads));
+    budget_report(r->budget, &r->held, r->up.pending.cap + r->down.pending.cap);
 }
 
 static void take(struct direction *d, const struct buf *pending, uint64_t *count)
@@ -188,6 +197,7 @@ struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void 
     r->client = ends->client;
     r->upstream = ends->upstream;
     r->scratch = ends->scratch;
+    r->budget = ends->budget;
     r->done = done;
     r->ctx = ctx;
     take(&r->up, &ends->to_upstream, ends->bytes_up);
@@ -198,6 +208,7 @@ struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void 
     write_first(&r->down, r->client);
     stream_want(r->client, wanted(&r->up, &r->down));
     stream_want(r->upstream, wanted(&r->down, &r->up));
+    budget_report(r->budget, &r->held, r->up.pending.cap + r->down.pending.cap);
     return r;
 }
 
@@ -205,7 +216,5 @@ void relay_cancel(struct relay *r)
 {
     stream_reset(&r->client);
     stream_reset(&r->upstream);
-    buf_free(&r->up.pending);
-    buf_free(&r->down.pending);
-    free(r);
+    relay_free(r);
 }

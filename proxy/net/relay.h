@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "proxy/net/stream.h"
@@ -24,6 +25,7 @@ struct relay_ends {
     struct buf to_upstream, to_client; /* bytes to be delivered first; taken over (moved) */
     uint64_t *bytes_up, *bytes_down;   /* counters to add to; must outlive the relay */
     uint8_t *scratch;                  /* RELAY_CHUNK bytes, shared by the relays of a loop */
+    struct budget *budget;             /* of the loop */
 };
 
 struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void *ctx);

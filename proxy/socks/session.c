@@ -16,7 +16,7 @@ enum socks_state {
     SOCKS_OPENING    /* allowed, being dialled; bytes are the tunnel's early data */
 };
 
-enum { HANDSHAKE_MAX = 1024, READ_SIZE = 4096, REPLIES_MAX = 2048, SSH_PORT = 22 };
+enum { HANDSHAKE_MAX = 1024, READ_SIZE = 16384, REPLIES_MAX = 2048, SSH_PORT = 22 };
 
 struct socks_session {
     struct client *client;
@@ -27,6 +27,7 @@ struct socks_session {
     struct buf in, out;
     struct request request;
     struct egress *egress;
+    size_t held; /* reported to the worker's budget */
     ev_timer timer;
     bool hurried; /* the shorter time of a client without a token runs */
 };
@@ -38,6 +39,7 @@ static struct client *session_release(struct socks_session *s)
         egress_cancel(s->egress);
     ev_timer_stop(s->worker->loop, &s->timer);
     snapshot_unref(s->snapshot);
+    budget_report(&s->worker->budget, &s->held, 0);
     buf_free(&s->in);
     buf_free(&s->out);
     explicit_bzero(&s->handshake, sizeof s->handshake);
@@ -246,7 +248,8 @@ static void on_client(void *ctx, struct stream *stream, int events)
     if ((events & STREAM_WRITE) && !flush(s))
         return;
     if (events & STREAM_READ) {
-        size_t room = buf_room(&s->in) < READ_SIZE ? buf_room(&s->in) : READ_SIZE;
+        size_t most = budget_read_size(&s->worker->budget, READ_SIZE);
+        size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
         ssize_t n = stream_read(stream, buf_reserve(&s->in, room), room);
         if (n < 0 && stream_would_block(n, errno))
             return;
@@ -255,6 +258,7 @@ static void on_client(void *ctx, struct stream *stream, int events)
             return;
         }
         buf_commit(&s->in, (size_t)n);
+        budget_report(&s->worker->budget, &s->held, s->in.cap);
     }
     if (s->state == SOCKS_HANDSHAKE)
         advance(s);
