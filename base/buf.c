@@ -42,7 +42,7 @@ static void make_room(struct buf *b, size_t n)
         while (cap < len + n)
             cap *= 2;
         uint8_t *mem = mem_resize(NULL, cap, 1);
-        if (len != 0)
+        if (b->mem != NULL)
             memcpy(mem, b->mem + b->start, len);
         free(b->mem);
         b->mem = mem;

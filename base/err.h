@@ -14,12 +14,12 @@ enum err {
     ERR_NONE = 0,
 
     /* Refusals: the policy, not the network. */
-    ERR_POLICY,         /* denied by the lists */
-    ERR_ADDRESS,        /* every resolved address is denied */
-    ERR_OPAQUE_TUNNEL,  /* refuseOpaqueTunnels */
-    ERR_MISDIRECTED,    /* requireHostMatch */
-    ERR_NO_HOST_MATCH,  /* requireHostMatch and no Host to compare */
-    ERR_AUTH,           /* token missing or wrong */
+    ERR_POLICY,        /* denied by the lists */
+    ERR_ADDRESS,       /* every resolved address is denied */
+    ERR_OPAQUE_TUNNEL, /* refuseOpaqueTunnels */
+    ERR_MISDIRECTED,   /* requireHostMatch */
+    ERR_NO_HOST_MATCH, /* requireHostMatch and no Host to compare */
+    ERR_AUTH,          /* token missing or wrong */
 
     /* The client's fault. */
     ERR_BAD_REQUEST,    /* does not parse */
@@ -51,11 +51,11 @@ enum err {
     /* Ends that are nobody's fault, for the log. */
     ERR_FIRST_BYTE_TIMEOUT,
     ERR_IDLE_TIMEOUT,
-    ERR_EARLY_DATA,   /* too many bytes before the tunnel was there */
-    ERR_CLIENT_GONE,  /* reset or closed before its answer */
-    ERR_SHUTDOWN,     /* srt is stopping */
-    ERR_OVERLOADED,   /* too much memory is held for slow peers */
-    ERR_INTERNAL,     /* a bug of ours */
+    ERR_EARLY_DATA,  /* too many bytes before the tunnel was there */
+    ERR_CLIENT_GONE, /* reset or closed before its answer */
+    ERR_SHUTDOWN,    /* srt is stopping */
+    ERR_OVERLOADED,  /* too much memory is held for slow peers */
+    ERR_INTERNAL,    /* a bug of ours */
 
     ERR_COUNT
 };

@@ -16,10 +16,10 @@ char *mem_dup(const char *s);
 char *mem_dup_n(const char *s, size_t n); /* copies n bytes and appends a NUL */
 
 /* Frees *p and clears it, so that no pointer to freed memory is left behind. */
-#define MEM_FREE(p)                                                                                \
-    do {                                                                                           \
-        free(p);                                                                                   \
-        (p) = NULL;                                                                                \
+#define MEM_FREE(p) \
+    do {            \
+        free(p);    \
+        (p) = NULL; \
     } while (0)
 
 #endif

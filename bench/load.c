@@ -28,11 +28,11 @@ enum mode { MODE_TUNNEL, MODE_REQUEST, MODE_TRANSFER, MODE_IDLE };
 enum via { VIA_HTTP_PROXY, VIA_SOCKS_PROXY, VIA_NOTHING };
 
 enum phase {
-    CONNECTING,     /* until writable */
-    HANDSHAKE,      /* the proxy's answer to CONNECT, or the SOCKS method */
-    SOCKS_ANSWER,   /* the ten bytes of the reply */
-    RESPONSE_HEAD,  /* the origin's head */
-    RESPONSE_BODY,  /* its body: `left` bytes, or to the end */
+    CONNECTING,    /* until writable */
+    HANDSHAKE,     /* the proxy's answer to CONNECT, or the SOCKS method */
+    SOCKS_ANSWER,  /* the ten bytes of the reply */
+    RESPONSE_HEAD, /* the origin's head */
+    RESPONSE_BODY, /* its body: `left` bytes, or to the end */
     IDLE
 };
 
@@ -281,6 +281,7 @@ static void run(void)
                 readable(c);
         }
     }
+    free(all);
 }
 
 static void compose_request(void)

@@ -11,9 +11,9 @@ struct acceptor {
     struct worker *worker;
     struct listener *listener;
     ev_io io;
-    ev_timer pause; /* after EMFILE and the like */
-    bool warned;    /* once a shortage */
-    bool full;      /* it rests at the limit of connections */
+    ev_timer pause;    /* after EMFILE and the like */
+    bool warned;       /* once a shortage */
+    bool full;         /* it rests at the limit of connections */
     ev_tstamp crowded; /* when a client with too many connections may be warned of again */
 };
 

@@ -27,8 +27,7 @@ bool port_file_write(const char *path, struct listener *const *listeners, size_t
     fd = open(buf_cstr(&beside), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         goto out;
-    ok = fd_write_all(fd, buf_data(&text), buf_len(&text)) &&
-         rename(buf_cstr(&beside), path) == 0;
+    ok = fd_write_all(fd, buf_data(&text), buf_len(&text)) && rename(buf_cstr(&beside), path) == 0;
 out:
     if (!ok) {
         buf_printf(error, "%s: %s", path, strerror(errno));

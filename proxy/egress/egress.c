@@ -34,7 +34,7 @@ struct egress {
     struct parent_connect *connect;
     struct host *parent_host;
     struct address address; /* that was dialled, when direct */
-    ev_timer timer; /* handshakes after the dial; the dial has its own */
+    ev_timer timer;         /* handshakes after the dial; the dial has its own */
     egress_callback *callback;
     void *ctx;
 };
@@ -46,8 +46,8 @@ struct next_hop egress_next_hop(const struct snapshot *s, const struct host *hos
     if (s->mitm_domains != NULL && pattern_list_match(s->mitm_domains, host, port) >= 0)
         hop.socket = s->mitm_socket;
     else if (s->routes != NULL)
-        hop.parent = routes_find(s->routes, host,
-                                 kind == EGRESS_PLAIN ? ROUTE_PLAIN : ROUTE_TUNNEL);
+        hop.parent =
+            routes_find(s->routes, host, kind == EGRESS_PLAIN ? ROUTE_PLAIN : ROUTE_TUNNEL);
     return hop;
 }
 
@@ -91,8 +91,7 @@ static void fail(struct egress *e, enum err err, const char *detail)
 
 static void succeed(struct egress *e, struct stream *stream)
 {
-    struct egress_result result = {
-        .err = ERR_NONE, .stream = stream, .address = e->address};
+    struct egress_result result = {.err = ERR_NONE, .stream = stream, .address = e->address};
     give(e, &result);
 }
 
@@ -127,8 +126,8 @@ static void on_target_tls(void *ctx, enum err err, struct stream *stream, const 
 static void start_target_tls(struct egress *e, int fd)
 {
     e->state = TARGET_TLS;
-    e->tls = tls_connect_start(e->worker->tls, e->worker->loop, fd, e->host, NULL, 0,
-                               on_target_tls, e);
+    e->tls =
+        tls_connect_start(e->worker->tls, e->worker->loop, fd, e->host, NULL, 0, on_target_tls, e);
 }
 
 static void on_parent_answer(void *ctx, enum err err, struct stream *stream, struct buf *early,
@@ -163,7 +162,8 @@ static void parent_ready(struct egress *e, struct stream *stream)
         return;
     }
     e->state = PARENT_HEAD;
-    e->connect = parent_connect_start(stream, e->host, e->port, e->hop.parent != NULL ? e->hop.parent->authorization : NULL,
+    e->connect = parent_connect_start(stream, e->host, e->port,
+                                      e->hop.parent != NULL ? e->hop.parent->authorization : NULL,
                                       e->snapshot->limits.response_head_bytes, on_parent_answer, e);
 }
 

@@ -1,5 +1,6 @@
 #include "proxy/egress/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@ enum { BUCKETS = 256 };
 struct idle {
     struct pool *pool;
     struct pool_connection connection;
-    struct idle *next, **link;         /* of the bucket */
-    struct idle *older, *newer;        /* of all, by age */
+    struct idle *next, **link;  /* of the bucket */
+    struct idle *older, *newer; /* of all, by age */
     char *host;
     char *parent; /* what tells the next hop apart, or NULL: none */
     uint32_t hash;
@@ -45,8 +46,14 @@ static struct stream *idle_release(struct idle *i)
     *i->link = i->next;
     if (i->next != NULL)
         i->next->link = i->link;
-    *(i->older != NULL ? &i->older->newer : &p->oldest) = i->newer;
-    *(i->newer != NULL ? &i->newer->older : &p->newest) = i->older;
+    if (i->older != NULL)
+        i->older->newer = i->newer;
+    else
+        p->oldest = i->newer;
+    if (i->newer != NULL)
+        i->newer->older = i->older;
+    else
+        p->newest = i->older;
     p->count--;
     free(i->host);
     free(i->parent);
@@ -58,6 +65,12 @@ static void idle_close(struct idle *i)
 {
     struct stream *stream = idle_release(i);
     stream_close(&stream);
+}
+
+static void close_oldest(struct pool *p)
+{
+    assert(p->oldest->older == NULL);
+    idle_close(p->oldest);
 }
 
 /* Whatever an idle connection has to say, it is of no more use. */
@@ -75,7 +88,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     struct pool *p = timer->data;
     (void)revents;
     while (p->oldest != NULL && p->oldest->until <= ev_now(loop))
-        idle_close(p->oldest);
+        close_oldest(p);
     if (p->oldest == NULL)
         return;
     ev_timer_set(timer, p->oldest->until - ev_now(loop), 0);
@@ -97,7 +110,7 @@ void pool_free(struct pool *p)
     if (p == NULL)
         return;
     while (p->oldest != NULL)
-        idle_close(p->oldest);
+        close_oldest(p);
     ev_timer_stop(p->loop, &p->timer);
     free(p);
 }
@@ -159,8 +172,8 @@ static bool matches(const struct pool *p, const struct idle *i, const struct sea
         return false;
     /* The server may be about to close one that has waited long; that it keeps connections at all
      * is proved when one was used again. */
-    return !s->careful || (i->connection.uses > 1 &&
-                           ev_now(p->loop) - i->since <= (i->until - i->since) / 2);
+    return !s->careful ||
+           (i->connection.uses > 1 && ev_now(p->loop) - i->since <= (i->until - i->since) / 2);
 }
 
 /* The newest fit connection that belongs to `owner` (0: to nobody). */
@@ -183,11 +196,8 @@ bool pool_take(struct pool *p, const struct pool_key *key, const struct policy *
     if (p->count == 0)
         return false;
     char *parent = parent_identity(key->parent);
-    struct search search = {.key = key,
-                            .policy = policy,
-                            .parent = parent,
-                            .hash = hash_key(key),
-                            .careful = careful};
+    struct search search = {
+        .key = key, .policy = policy, .parent = parent, .hash = hash_key(key), .careful = careful};
     /* A client's own, authenticated one goes before. */
     struct idle *found = find(p, &search, client);
     if (found == NULL)
@@ -209,7 +219,7 @@ void pool_put(struct pool *p, const struct pool_key *key, const struct pool_conn
         return;
     }
     while (p->count >= most)
-        idle_close(p->oldest);
+        close_oldest(p);
     struct idle *i = mem_alloc(sizeof *i);
     i->pool = p;
     i->connection = *connection;
@@ -228,7 +238,10 @@ void pool_put(struct pool *p, const struct pool_key *key, const struct pool_conn
     i->link = bucket;
     *bucket = i;
     i->older = p->newest;
-    *(p->newest != NULL ? &p->newest->newer : &p->oldest) = i;
+    if (p->newest != NULL)
+        p->newest->newer = i;
+    else
+        p->oldest = i;
     p->newest = i;
     p->count++;
 

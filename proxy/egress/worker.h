@@ -61,15 +61,15 @@ struct client {
     struct client *next, **link; /* the worker's list */
     /* Asked to end: at_once closes now, else as soon as nothing is in progress. */
     void (*stop)(struct client *c, bool at_once);
-    void *owner; /* the session that serves it */
+    void *owner;         /* the session that serves it */
     struct address peer; /* family 0: a Unix socket */
     uint16_t peer_port;
     uint64_t serial;   /* never used twice */
     struct peer *same; /* the count of its address, or NULL */
 };
 
-/* Takes over an accepted, non-blocking socket; NULL, and it is closed, when the client's address has
- * as many connections as it may have. */
+/* Takes over an accepted, non-blocking socket; NULL, and it is closed, when the client's address
+ * has as many connections as it may have. */
 struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer);
 /* Closes the stream if it is still there, and forgets the client. */
 void client_free(struct client *c);

@@ -26,21 +26,21 @@ struct exchange {
     struct buf up_in;  /* from the upstream: what follows its head, raw */
     struct head head;  /* of the response */
     size_t scanned;
-    struct body_decoder body;         /* of the response */
-    enum out_framing request_framing; /* as sent upstream */
+    struct body_decoder body;          /* of the response */
+    enum out_framing request_framing;  /* as sent upstream */
     enum out_framing response_framing; /* as sent to the client */
     uint32_t interims;
     ev_timer expect;
-    bool https;          /* an absolute https:// target */
-    bool absolute;       /* the upstream is a next hop that gets the absolute form */
-    bool one_time;       /* ... and no second request: the MITM socket */
-    bool reused;         /* it came from the pool and has not answered yet */
-    bool idempotent;     /* the method may be repeated (RFC 9110 section 9.2.2) */
-    bool body_taken;     /* bytes of the request's body were read */
-    bool request_ended;  /* the end of the request's body is in up_out */
-    bool request_dead;   /* the upstream takes no more of it */
-    bool upgrade;        /* the client's Upgrade went upstream */
-    bool client_waits;   /* for 100 Continue */
+    bool https;         /* an absolute https:// target */
+    bool absolute;      /* the upstream is a next hop that gets the absolute form */
+    bool one_time;      /* ... and no second request: the MITM socket */
+    bool reused;        /* it came from the pool and has not answered yet */
+    bool idempotent;    /* the method may be repeated (RFC 9110 section 9.2.2) */
+    bool body_taken;    /* bytes of the request's body were read */
+    bool request_ended; /* the end of the request's body is in up_out */
+    bool request_dead;  /* the upstream takes no more of it */
+    bool upgrade;       /* the client's Upgrade went upstream */
+    bool client_waits;  /* for 100 Continue */
     bool upstream_ended;
 };
 
@@ -54,7 +54,8 @@ void exchange_finish(struct exchange *x);
 /* 101: both sides become a tunnel, the session is gone. */
 void exchange_upgrade(struct exchange *x);
 
-void exchange_want(struct exchange *x);
+/* Arms the upstream for what the session's exchange can do next, if one is under way. */
+void exchange_want(const struct http_session *s);
 
 /* forward_request.c. `may_read`: the client's socket is readable. False: the session is gone. */
 bool request_pump(struct exchange *x, bool may_read);

@@ -89,7 +89,8 @@ static void keep_upstream(struct exchange *x)
     const struct limits *limits = session_limits(s);
     bool whole = x->request_ended && !x->request_dead && buf_len(&x->up_out) == 0 &&
                  buf_len(&x->up_in) == 0 && !x->upstream_ended;
-    if (!whole || x->one_time || x->head.minor == 0 || x->head.connection_close || s->worker->stopping)
+    if (!whole || x->one_time || x->head.minor == 0 || x->head.connection_close ||
+        s->worker->stopping)
         return;
     struct pool_key key = key_of(x);
     x->connection.stream = x->upstream;
@@ -132,12 +133,13 @@ void exchange_upgrade(struct exchange *x)
     tunnel_start(session_release(s), upstream, &up, &down, &request);
 }
 
-void exchange_want(struct exchange *x)
+void exchange_want(const struct http_session *s)
 {
-    if (x->upstream == NULL)
+    const struct exchange *x = s->exchange;
+    if (x == NULL || x->upstream == NULL)
         return;
     int events = buf_len(&x->up_out) != 0 ? STREAM_WRITE : 0;
-    if (!x->upstream_ended && buf_len(&x->session->out) == 0)
+    if (!x->upstream_ended && buf_len(&s->out) == 0)
         events |= STREAM_READ;
     stream_want(x->upstream, events);
 }
@@ -151,8 +153,7 @@ static void on_upstream(void *ctx, struct stream *stream, int events)
         return;
     if ((events & STREAM_READ) && s->exchange != NULL && !response_pump(x))
         return;
-    if (s->exchange != NULL)
-        exchange_want(s->exchange);
+    exchange_want(s);
     session_advance(s);
 }
 
@@ -164,7 +165,7 @@ static void on_expect(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)revents;
     response_continue(x);
     if (session_flush(s)) {
-        exchange_want(x);
+        exchange_want(s);
         session_advance(s);
     }
 }
@@ -184,7 +185,7 @@ static bool begin(struct exchange *x)
         ev_timer_set(&x->expect, session_limits(s)->expect_ms / 1e3, 0);
         ev_timer_start(s->worker->loop, &x->expect);
     }
-    exchange_want(x);
+    exchange_want(s);
     return true;
 }
 
@@ -283,8 +284,7 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
         .target = buf_cstr(&line),
         .target_len = buf_len(&line),
         .host = buf_cstr(&authority),
-        .proxy_authorization =
-            x->absolute && hop.parent != NULL ? hop.parent->authorization : NULL,
+        .proxy_authorization = x->absolute && hop.parent != NULL ? hop.parent->authorization : NULL,
         .framing = x->request_framing,
         .length = length,
         .upgrade = x->upgrade,
@@ -351,8 +351,9 @@ bool forward_open(struct http_session *s)
     struct pool_key key = key_of(x);
     struct pool_connection kept;
     bool careful = !x->idempotent || !body_is_done(&s->body);
-    if (x->upgrade || x->one_time || !pool_take(s->worker->pool, &key, s->request.snapshot->policy,
-                                 s->client->serial, careful, &kept)) {
+    if (x->upgrade || x->one_time ||
+        !pool_take(s->worker->pool, &key, s->request.snapshot->policy, s->client->serial, careful,
+                   &kept)) {
         dial(x);
         return true;
     }
@@ -380,8 +381,7 @@ bool forward_client_writable(struct http_session *s)
         return true;
     if (!response_pump(x))
         return false;
-    if (s->exchange != NULL)
-        exchange_want(x);
+    exchange_want(s);
     return true;
 }
 

@@ -168,8 +168,7 @@ bool forward_client_readable(struct http_session *s)
     if (flowing(x)) {
         if (!request_pump(x, true))
             return false;
-        if (s->exchange != NULL)
-            exchange_want(x);
+        exchange_want(s);
         return true;
     }
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, PENDING_READ), PENDING_READ);

@@ -414,8 +414,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 static void on_stop(struct client *c, bool at_once)
 {
     struct http_session *s = c->owner;
-    if (at_once ||
-        (s->state == HTTP_HEAD && buf_len(&s->in) == 0 && buf_len(&s->out) == 0))
+    if (at_once || (s->state == HTTP_HEAD && buf_len(&s->in) == 0 && buf_len(&s->out) == 0))
         session_abort(s, ERR_SHUTDOWN, false);
 }
 

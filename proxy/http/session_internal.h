@@ -40,7 +40,7 @@ struct http_session {
     uint64_t body_dropped;
     struct egress *egress;
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
-    size_t held; /* reported to the worker's budget */
+    size_t held;               /* reported to the worker's budget */
     ev_timer timer;
     enum err timeout_error; /* what the timer's end means */
     uint32_t auth_failures;
@@ -74,11 +74,11 @@ static inline unsigned keep_alive_seconds(const struct limits *limits)
 
 /* Queues our own answer and its record, and turns the session to HTTP_ANSWERED. */
 struct refusal {
-    const char *reason;      /* phrase of a refused CONNECT and the record's reason, or NULL */
-    const char *body;        /* instead of the table's */
+    const char *reason; /* phrase of a refused CONNECT and the record's reason, or NULL */
+    const char *body;   /* instead of the table's */
     const char *second_line;
-    const char *detail;      /* of an upstream failure, for the log */
-    bool close;              /* whatever the table and the client say */
+    const char *detail; /* of an upstream failure, for the log */
+    bool close;         /* whatever the table and the client say */
 };
 void session_refuse(struct http_session *s, enum err err, const struct refusal *how);
 /* The same for what authorisation or the dial said no to. */

@@ -21,7 +21,7 @@ struct relay;
 typedef void relay_done(void *ctx, enum err why);
 
 struct relay_ends {
-    struct stream *client, *upstream; /* taken over */
+    struct stream *client, *upstream;  /* taken over */
     struct buf to_upstream, to_client; /* bytes to be delivered first; taken over (moved) */
     uint64_t *bytes_up, *bytes_down;   /* counters to add to; must outlive the relay */
     uint8_t *scratch;                  /* RELAY_CHUNK bytes, shared by the relays of a loop */

@@ -28,8 +28,8 @@ static void plain_want(struct stream *s, int events)
     ev_io_stop(s->loop, &s->io);
     if (events == 0)
         return;
-    ev_io_modify(&s->io, ((events & STREAM_READ) ? EV_READ : 0) |
-                             ((events & STREAM_WRITE) ? EV_WRITE : 0));
+    ev_io_modify(&s->io,
+                 ((events & STREAM_READ) ? EV_READ : 0) | ((events & STREAM_WRITE) ? EV_WRITE : 0));
     ev_io_start(s->loop, &s->io);
 }
 
@@ -43,7 +43,8 @@ static void plain_close(struct stream *s)
 static void plain_ready(struct ev_loop *loop, ev_io *io, int revents)
 {
     struct stream *s = io->data;
-    int events = ((revents & EV_READ) ? STREAM_READ : 0) | ((revents & EV_WRITE) ? STREAM_WRITE : 0);
+    int events =
+        ((revents & EV_READ) ? STREAM_READ : 0) | ((revents & EV_WRITE) ? STREAM_WRITE : 0);
     (void)loop;
     events &= s->wanted;
     if (events != 0)

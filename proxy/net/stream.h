@@ -34,7 +34,7 @@ struct stream_ops {
     int (*shutdown)(struct stream *s);
     void (*want)(struct stream *s, int events);
     void (*close)(struct stream *s); /* releases everything, the structure too */
-    bool close_ends; /* a close alone is an orderly end for the peer */
+    bool close_ends;                 /* a close alone is an orderly end for the peer */
 };
 
 /* Base of every implementation; fields are for implementations and inline calls below only. */
@@ -51,7 +51,8 @@ struct stream {
 /* Takes over a connected, non-blocking, close-on-exec socket. No events are wanted yet. */
 struct stream *stream_plain(struct ev_loop *loop, int fd);
 
-/* Gives the socket back and frees the stream; -1, with the stream untouched, when it is not plain. */
+/* Gives the socket back and frees the stream; -1, with the stream untouched, when it is not plain.
+ */
 int stream_release(struct stream *s);
 
 static inline void stream_set_handler(struct stream *s, stream_handler *handler, void *ctx)

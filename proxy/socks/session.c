@@ -182,7 +182,8 @@ static void take_request(struct socks_session *s)
     s->in.max = (size_t)s->snapshot->limits.early_data_bytes + 1;
     s->state = SOCKS_OPENING;
     ev_timer_stop(s->worker->loop, &s->timer);
-    s->egress = egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
+    s->egress =
+        egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
     stream_want(s->client->stream, STREAM_READ);
 }
 
@@ -238,8 +239,7 @@ static void advance(struct socks_session *s)
     if (!flush(s))
         return;
     hurry(s);
-    stream_want(s->client->stream,
-                STREAM_READ | (buf_len(&s->out) != 0 ? STREAM_WRITE : 0));
+    stream_want(s->client->stream, STREAM_READ | (buf_len(&s->out) != 0 ? STREAM_WRITE : 0));
 }
 
 static void on_client(void *ctx, struct stream *stream, int events)

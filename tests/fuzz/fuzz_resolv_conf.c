@@ -28,7 +28,8 @@ static void walk(const struct resolv_conf *c, const char *name, const uint8_t *r
         as_is += length == strlen(name);
         assert(length == strlen(name) || candidate[strlen(name)] == '.');
         status = n == 0 ? DNS_NO_NAME : (enum dns_status)(results[steps % n] % (DNS_FAILED + 1));
-        assert(++steps <= c->domain_count + 1);
+        steps++;
+        assert(steps <= c->domain_count + 1);
     } while (search_next(&w, status, candidate));
     assert(as_is <= 1);
 }

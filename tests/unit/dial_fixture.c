@@ -163,7 +163,7 @@ static void on_dialled(void *ctx, const struct dial_result *result)
         char text[ADDRESS_TEXT_MAX];
         address_format(&result->denied[i], text);
         n += (size_t)snprintf(o->denied + n, sizeof(o->denied) - n, "%s%s=%u", i > 0 ? " " : "",
-                              text, result->denied_class[i]);
+                              text, (unsigned)result->denied_class[i]);
     }
     if (o->cancels_itself)
         dial_cancel(o->dial);

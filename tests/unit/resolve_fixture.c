@@ -65,7 +65,7 @@ int setup(void **state)
     t.limits = limits_default;
     t.limits.dns_query_ms = 100;
     t.limits.dns_tries = 2;
-    strcpy(t.directory, "/tmp/resolve.XXXXXX");
+    snprintf(t.directory, sizeof(t.directory), "/tmp/resolve.XXXXXX");
     assert_non_null(mkdtemp(t.directory));
     snprintf(t.hosts, sizeof(t.hosts), "%s/hosts", t.directory);
     snprintf(t.resolv, sizeof(t.resolv), "%s/resolv.conf", t.directory);

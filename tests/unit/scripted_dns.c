@@ -220,7 +220,7 @@ static const struct dns_rule *find_rule(struct scripted_dns *s, const char *name
 {
     static const struct dns_rule none = {.rcode = RCODE_NXDOMAIN};
 
-    for (size_t i = 0; s->rules[i].name != NULL && i < RULES_MAX; i++) {
+    for (size_t i = 0; i < RULES_MAX && s->rules[i].name != NULL; i++) {
         const struct dns_rule *r = &s->rules[i];
         if (strcasecmp(r->name, name) != 0 || (r->type != 0 && r->type != type) ||
             (r->times != 0 && s->used[i] >= r->times))

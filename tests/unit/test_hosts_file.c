@@ -109,8 +109,8 @@ static void test_many_names(void **state)
     (void)state;
 
     for (unsigned i = 0; i < NAMES; i++)
-        n += (size_t)sprintf(text + n, "10.%u.%u.%u n%u.example\n", i >> 16, i >> 8 & 255, i & 255,
-                             i);
+        n += (size_t)snprintf(text + n, NAMES * 40 - n, "10.%u.%u.%u n%u.example\n", i >> 16,
+                              i >> 8 & 255, i & 255, i);
     struct hosts_table *t = hosts_table_new(text, n);
     for (unsigned i = 0; i < NAMES; i++) {
         char name[32];
@@ -128,7 +128,7 @@ static char directory[64], path[96];
 static int make_directory(void **state)
 {
     (void)state;
-    strcpy(directory, "/tmp/hosts.XXXXXX");
+    snprintf(directory, sizeof(directory), "/tmp/hosts.XXXXXX");
     if (mkdtemp(directory) == NULL)
         return -1;
     snprintf(path, sizeof(path), "%s/hosts", directory);
