@@ -1,6 +1,5 @@
 #include "proxy/egress/pool.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@ enum { BUCKETS = 256 };
 struct idle {
     struct pool *pool;
     struct pool_connection connection;
-    struct idle *next, **link;  /* of the bucket */
+    struct idle *next;          /* of the bucket */
     struct idle *older, *newer; /* of all, by age */
     char *host;
     char *parent; /* what tells the next hop apart, or NULL: none */
@@ -43,9 +42,10 @@ static struct stream *idle_release(struct idle *i)
 {
     struct pool *p = i->pool;
     struct stream *stream = i->connection.stream;
-    *i->link = i->next;
-    if (i->next != NULL)
-        i->next->link = i->link;
+    struct idle **at = &p->buckets[i->hash % BUCKETS];
+    while (*at != i)
+        at = &(*at)->next;
+    *at = i->next;
     if (i->older != NULL)
         i->older->newer = i->newer;
     else
@@ -67,10 +67,15 @@ static void idle_close(struct idle *i)
     stream_close(&stream);
 }
 
-static void close_oldest(struct pool *p)
+/* Closes the oldest ones: those whose time is over, and so many that at most `most` are left. */
+static void close_oldest(struct pool *p, double now, uint32_t most)
 {
-    assert(p->oldest->older == NULL);
-    idle_close(p->oldest);
+    for (struct idle *i = p->oldest, *newer; i != NULL; i = newer) {
+        newer = i->newer;
+        if (i->until > now && p->count <= most)
+            return;
+        idle_close(i);
+    }
 }
 
 /* Whatever an idle connection has to say, it is of no more use. */
@@ -87,8 +92,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct pool *p = timer->data;
     (void)revents;
-    while (p->oldest != NULL && p->oldest->until <= ev_now(loop))
-        close_oldest(p);
+    close_oldest(p, ev_now(loop), UINT32_MAX);
     if (p->oldest == NULL)
         return;
     ev_timer_set(timer, p->oldest->until - ev_now(loop), 0);
@@ -109,8 +113,7 @@ void pool_free(struct pool *p)
 {
     if (p == NULL)
         return;
-    while (p->oldest != NULL)
-        close_oldest(p);
+    close_oldest(p, 0, 0);
     ev_timer_stop(p->loop, &p->timer);
     free(p);
 }
@@ -218,8 +221,7 @@ void pool_put(struct pool *p, const struct pool_key *key, const struct pool_conn
         stream_close(&stream);
         return;
     }
-    while (p->count >= most)
-        close_oldest(p);
+    close_oldest(p, 0, most - 1);
     struct idle *i = mem_alloc(sizeof *i);
     i->pool = p;
     i->connection = *connection;
@@ -233,9 +235,6 @@ void pool_put(struct pool *p, const struct pool_key *key, const struct pool_conn
 
     struct idle **bucket = &p->buckets[i->hash % BUCKETS];
     i->next = *bucket;
-    if (i->next != NULL)
-        i->next->link = &i->next;
-    i->link = bucket;
     *bucket = i;
     i->older = p->newest;
     if (p->newest != NULL)
