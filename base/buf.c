@@ -40,7 +40,7 @@ static void make_room(struct buf *b, size_t n)
     } else {
         size_t cap = b->cap != 0 ? b->cap : FIRST_CAPACITY;
         while (cap < len + n)
-            cap *= 2;
+            cap += cap / 2;
         uint8_t *mem = mem_resize(NULL, cap, 1);
         if (b->mem != NULL)
             memcpy(mem, b->mem + b->start, len);

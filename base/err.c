@@ -49,6 +49,8 @@ static const struct err_info table[ERR_COUNT] = {
                               "Bad Gateway", "connection refused"},
     [ERR_UPSTREAM_UNREACHABLE] = {"upstream-unreachable", 502, 3, "upstream-unreachable",
                                   "bad_gateway", "Bad Gateway", "network unreachable"},
+    [ERR_UPSTREAM_HOST_UNREACHABLE] = {"upstream-unreachable", 502, 4, "upstream-unreachable",
+                                       "bad_gateway", "Bad Gateway", "host unreachable"},
     [ERR_UPSTREAM_TIMEOUT] = {"upstream-timeout", 502, 4, "upstream-timeout", "bad_gateway",
                               "Bad Gateway", "no connection in time"},
     [ERR_UPSTREAM_TLS] = {"upstream-tls", 502, 4, "upstream-tls", "bad_gateway", "Bad Gateway",
@@ -68,7 +70,8 @@ static const struct err_info table[ERR_COUNT] = {
     [ERR_EARLY_DATA] = {"early-data", 0, 4, 0, 0, 0, "too much data before the tunnel was open"},
     [ERR_CLIENT_GONE] = {"client-gone", 0, 4, 0, 0, 0, "the client went away"},
     [ERR_SHUTDOWN] = {"shutdown", 0, 4, 0, 0, 0, "srt is stopping"},
-    [ERR_OVERLOADED] = {"overloaded", 0, 4, 0, 0, 0, "too much memory is held for slow peers"},
+    [ERR_OVERLOADED] = {"overloaded", 503, 4, "overloaded", 0, "this proxy is out of resources",
+                        "out of descriptors, or of memory for slow peers"},
     [ERR_INTERNAL] = {"internal", 500, 4, 0, "bad_gateway", "Internal Server Error",
                       "internal error"},
 };
@@ -77,6 +80,11 @@ const struct err_info *err_info(enum err e)
 {
     assert(e < ERR_COUNT);
     return &table[e];
+}
+
+bool err_is_refusal(enum err e)
+{
+    return e >= ERR_POLICY && e <= ERR_AUTH;
 }
 
 bool err_is_upstream(enum err e)
@@ -91,13 +99,14 @@ enum err err_from_errno(int number)
         return ERR_UPSTREAM_REFUSED;
     case ENETUNREACH:
     case ENETDOWN:
+        return ERR_UPSTREAM_UNREACHABLE;
     case EHOSTUNREACH:
     case EHOSTDOWN:
     case EADDRNOTAVAIL:
     case EAFNOSUPPORT:
     case EACCES:
     case EPERM:
-        return ERR_UPSTREAM_UNREACHABLE;
+        return ERR_UPSTREAM_HOST_UNREACHABLE;
     case ETIMEDOUT:
         return ERR_UPSTREAM_TIMEOUT;
     default:

@@ -40,7 +40,8 @@ enum err {
     /* Upstream trouble: the network, not the policy. */
     ERR_UPSTREAM_DNS,
     ERR_UPSTREAM_REFUSED,
-    ERR_UPSTREAM_UNREACHABLE,
+    ERR_UPSTREAM_UNREACHABLE,      /* the network */
+    ERR_UPSTREAM_HOST_UNREACHABLE, /* the host, or why is not known */
     ERR_UPSTREAM_TIMEOUT,
     ERR_UPSTREAM_TLS,
     ERR_UPSTREAM_CERTIFICATE,
@@ -54,7 +55,7 @@ enum err {
     ERR_EARLY_DATA,  /* too many bytes before the tunnel was there */
     ERR_CLIENT_GONE, /* reset or closed before its answer */
     ERR_SHUTDOWN,    /* srt is stopping */
-    ERR_OVERLOADED,  /* too much memory is held for slow peers */
+    ERR_OVERLOADED,  /* out of descriptors, or of memory for slow peers */
     ERR_INTERNAL,    /* a bug of ours */
 
     ERR_COUNT
@@ -74,6 +75,9 @@ const struct err_info *err_info(enum err e);
 
 /* Standard reason phrase of an HTTP status (RFC 9110 section 15), "Unknown" for others. */
 const char *err_phrase(unsigned status);
+
+/* True for the first group: the policy said no. */
+bool err_is_refusal(enum err e);
 
 /* True for the upstream group: the fault of the network. */
 bool err_is_upstream(enum err e);

@@ -41,6 +41,8 @@
       "that an idle connection to a server is kept for the next request")                    \
     X(drain_ms, "drainMs", 5000, 0, 86400000,                                                \
       "from SIGTERM until the connections still open are closed")                            \
+    X(dead_peer_ms, "deadPeerMs", 10000, 10, 3600000,                                        \
+      "between two looks at connections from which nothing is awaited")                      \
     X(accept_pause_ms, "acceptPauseMs", 100, 10, 60000,                                      \
       "that accepting rests when the process is out of descriptors")
 

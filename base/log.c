@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 #include "base/text.h"
 
 /* A longer message is cut: a log line is no place for a whole request. */
-enum { MESSAGE_MAX = 2048, PREFIX_MAX = 64, LINE_MAX_BYTES = PREFIX_MAX + 4 * MESSAGE_MAX + 8 };
+enum { MESSAGE_MAX = 1000, PREFIX_MAX = 64, LINE_MAX_BYTES = PREFIX_MAX + 4 * MESSAGE_MAX + 8 };
 
 bool log_debug_enabled;
 static const char *program = "srt";
@@ -81,7 +82,11 @@ __attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, c
         len += sizeof cut - 1;
     }
     line[len++] = '\n';
-    /* A full or closed stderr loses the line and nothing else. */
+    /* A full or closed stderr loses the line and nothing else: whoever reads it must not be able
+     * to stop the loop. Up to PIPE_BUF bytes go into a pipe that has room without blocking. */
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+        goto out;
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
         continue;
 out:

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "proxy/egress/pool.h"
 #include "proxy/http/session.h"
 #include "proxy/socks/session.h"
 
@@ -11,9 +12,11 @@ struct acceptor {
     struct worker *worker;
     struct listener *listener;
     ev_io io;
-    ev_timer pause;    /* after EMFILE and the like */
-    bool warned;       /* once a shortage */
-    bool full;         /* it rests at the limit of connections */
+    ev_timer pause; /* after EMFILE and the like */
+    bool warned;    /* once a shortage */
+    int batch; /* connections to take at the next wake-up: as many as there lately were, so that a
+                * lone one costs no call that finds nothing */
+    bool full; /* it rests at the limit of connections */
     ev_tstamp crowded; /* when a client with too many connections may be warned of again */
 };
 
@@ -59,6 +62,7 @@ static void on_sniff_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     (void)loop;
     (void)revents;
+    log_debug("%s", err_info(ERR_FIRST_BYTE_TIMEOUT)->sentence);
     client_free(sniff_release(timer->data));
 }
 
@@ -101,6 +105,7 @@ static void rest(struct acceptor *a, const char *why)
 
 static void rest_a_while(struct acceptor *a, int number)
 {
+    pool_clear(a->worker->pool);
     rest(a, number == EMFILE || number == ENFILE ? "out of file descriptors" : "out of memory");
     ev_timer_set(&a->pause, a->worker->snapshot->limits.accept_pause_ms / 1e3, 0);
     ev_timer_start(a->worker->loop, &a->pause);
@@ -126,7 +131,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
     struct acceptor *a = io->data;
     (void)loop;
     (void)revents;
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
+    for (int i = 0; i < a->batch; i++) {
         struct sockaddr_storage peer;
         if (a->worker->client_count >= a->worker->snapshot->limits.connections) {
             a->full = true;
@@ -139,11 +144,13 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
                 rest_a_while(a, errno);
             else
                 a->warned = false;
+            a->batch = i > 1 ? i : 1;
             return;
         }
         if (!acceptor_serve(a->worker, fd, (struct sockaddr *)&peer))
             crowd(a, (struct sockaddr *)&peer);
     }
+    a->batch = a->batch * 2 < ACCEPT_BATCH ? a->batch * 2 : ACCEPT_BATCH;
 }
 
 void acceptor_resume(struct acceptor *a)
@@ -166,6 +173,7 @@ struct acceptor *acceptor_new(struct worker *w, struct listener *listener)
     struct acceptor *a = mem_alloc(sizeof *a);
     a->worker = w;
     a->listener = listener;
+    a->batch = 1;
     ev_io_init(&a->io, on_acceptable, listener->fd, EV_READ);
     a->io.data = a;
     ev_init(&a->pause, on_pause_over);

@@ -1,5 +1,6 @@
 #include "proxy/gateway.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,9 @@
 #include "proxy/gateway_options.h"
 #include "proxy/port_file.h"
 
+/* How long a full log waits before it is tried again. */
+static const double LOG_RETRY_S = 0.1;
+
 enum { STATUS_OK = 0, STATUS_SETTINGS = 1, STATUS_USAGE = 2 };
 
 struct gateway {
@@ -29,6 +33,8 @@ struct gateway {
     const char *stopped_by; /* signal name */
     ev_signal term, interrupt, hangup;
     ev_timer drain;
+    ev_timer log_retry; /* the log's sink was full */
+    struct stream_watch *watch;
     ev_prepare flush_log;
 };
 
@@ -90,9 +96,16 @@ static void on_hangup(struct ev_loop *loop, ev_signal *signal, int revents)
 static void on_turn(struct ev_loop *loop, ev_prepare *prepare, int revents)
 {
     struct gateway *g = prepare->data;
-    (void)loop;
     (void)revents;
-    record_log_flush(g->worker->log);
+    if (record_log_flush(g->worker->log) && !ev_is_active(&g->log_retry))
+        ev_timer_start(loop, &g->log_retry);
+}
+
+static void on_log_retry(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    /* Waking up is all: the log is flushed at the end of each turn. */
+    ev_timer_stop(loop, timer);
+    (void)revents;
 }
 
 static int fail(const char *message)
@@ -162,6 +175,7 @@ static bool prepare_worker(struct gateway *g, struct snapshot *snapshot,
     w->room_ctx = g;
     w->budget.mark = snapshot->limits.queued_bytes;
     w->peers = peers_new();
+    w->pipes = pipes_new();
     if (snapshot->token_file != NULL) {
         g->token = secret_read_file(snapshot->token_file, SECRET_TOKEN_MAX, error);
         if (g->token == NULL)
@@ -212,6 +226,8 @@ static void serve(struct gateway *g)
     watch_signal(g, &g->hangup, SIGHUP, on_hangup);
     ev_timer_init(&g->drain, on_drained, 0, 0);
     g->drain.data = g;
+    ev_timer_init(&g->log_retry, on_log_retry, LOG_RETRY_S, 0);
+    g->watch = stream_watch(loop, g->worker->snapshot->limits.dead_peer_ms / 1e3);
     ev_prepare_init(&g->flush_log, on_turn);
     g->flush_log.data = g;
     if (g->worker->log != NULL)
@@ -233,7 +249,9 @@ static void release(struct gateway *g)
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
     pool_free(w->pool);
+    stream_watch_stop(g->watch);
     peers_free(w->peers);
+    pipes_free(w->pipes);
     resolver_free(w->dialer.resolver);
     if (w->dialer.interfaces != NULL)
         interfaces_free(w->dialer.interfaces);
@@ -260,6 +278,13 @@ static void raise_descriptor_limit(void)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+/* Buffers for slow peers go back to the system when they are freed, not into the heap. */
+static void give_memory_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, RELAY_CHUNK);
+    mallopt(M_TRIM_THRESHOLD, 16 * RELAY_CHUNK);
 }
 
 static int run(const struct gateway_options *o, struct snapshot *snapshot)
@@ -323,6 +348,7 @@ int gateway_main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         process_no_core_dumps();
         raise_descriptor_limit();
+        give_memory_back();
         status = start(o);
     }
     buf_free(&error);

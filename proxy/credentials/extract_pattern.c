@@ -4,10 +4,13 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "proxy/credentials/regex.h"
+#include "proxy/credentials/regex_program.h"
 
 struct extract_pattern {
-    struct regex_program program;
+    struct regex_programs programs;
+};
+struct extract_search {
+    struct regex_search *search;
 };
 
 /* UTF-8 to UTF-16; NULL when it is not UTF-8. The result is never longer than the source. */
@@ -49,7 +52,10 @@ struct extract_pattern *extract_pattern_compile(const char *pattern, size_t n, s
         buf_puts(error, why);
     } else {
         p = mem_alloc(sizeof *p);
-        regex_compile(&tree, &p->program);
+        if (!regex_translate(&tree, &p->programs, error)) {
+            extract_pattern_free(p);
+            p = NULL;
+        }
     }
     regex_tree_free(&tree);
     free(units);
@@ -60,19 +66,26 @@ void extract_pattern_free(struct extract_pattern *p)
 {
     if (p == NULL)
         return;
-    regex_program_free(&p->program);
+    regex_programs_free(&p->programs);
     free(p);
 }
 
 unsigned extract_pattern_groups(const struct extract_pattern *p)
 {
-    return p->program.groups;
+    return p->programs.groups;
 }
 
-enum extract_result extract_pattern_find(const struct extract_pattern *p, const uint16_t *text,
-                                         uint32_t n, uint32_t from, uint32_t *slots)
+struct extract_search *extract_search_new(const struct extract_pattern *p, const uint16_t *text,
+                                          uint32_t n)
 {
-    switch (regex_search(&p->program, text, n, from, slots)) {
+    struct extract_search *s = mem_alloc(sizeof *s);
+    s->search = regex_search_new(&p->programs, text, n);
+    return s;
+}
+
+enum extract_result extract_search_find(struct extract_search *s, uint32_t from, uint32_t *slots)
+{
+    switch (regex_search_find(s->search, from, slots)) {
     case REGEX_MATCHED:
         return EXTRACT_MATCH;
     case REGEX_LIMIT:
@@ -81,4 +94,21 @@ enum extract_result extract_pattern_find(const struct extract_pattern *p, const 
         break;
     }
     return EXTRACT_NONE;
+}
+
+void extract_search_free(struct extract_search *s)
+{
+    if (s == NULL)
+        return;
+    regex_search_free(s->search);
+    free(s);
+}
+
+enum extract_result extract_pattern_find(const struct extract_pattern *p, const uint16_t *text,
+                                         uint32_t n, uint32_t from, uint32_t *slots)
+{
+    struct extract_search *s = extract_search_new(p, text, n);
+    enum extract_result result = extract_search_find(s, from, slots);
+    extract_search_free(s);
+    return result;
 }

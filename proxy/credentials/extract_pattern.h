@@ -1,8 +1,8 @@
 /*
  * `extract` patterns: ECMAScript syntax and meaning without flags, in UTF-16
- * code units as there. Chapter 40 section 4 of the contract. The matcher is our
- * own (regex.h), because no library at hand has lookbehind of any length and
- * groups that each turn of a loop unsets; it is bounded in steps and memory, so
+ * code units as there. Chapter 40 section 4 of the contract. Parsed here
+ * (regex.h) and run by PCRE2 (regex_program.h); what little is refused or told
+ * otherwise stands in regex_translate.c. Bounded in steps, time and memory, so
  * that no pattern can hang a run.
  */
 #ifndef CREDENTIALS_EXTRACT_PATTERN_H
@@ -36,5 +36,16 @@ enum extract_result {
  */
 enum extract_result extract_pattern_find(const struct extract_pattern *p, const uint16_t *text,
                                          uint32_t n, uint32_t from, uint32_t *slots);
+
+/*
+ * The same for several matches in one text, which must outlive the search, as
+ * the pattern must. What has to be made of the text is made once, and the bound
+ * on time holds for all together; after EXTRACT_LIMIT each call gives it again.
+ */
+struct extract_search;
+struct extract_search *extract_search_new(const struct extract_pattern *p, const uint16_t *text,
+                                          uint32_t n);
+enum extract_result extract_search_find(struct extract_search *s, uint32_t from, uint32_t *slots);
+void extract_search_free(struct extract_search *s);
 
 #endif

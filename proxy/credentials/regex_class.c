@@ -14,12 +14,6 @@ static const struct regex_range spaces[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-bool regex_is_word(uint32_t unit)
-{
-    return (unit >= '0' && unit <= '9') || (unit >= 'A' && unit <= 'Z') || unit == '_' ||
-           (unit >= 'a' && unit <= 'z');
-}
-
 void regex_class_add(struct regex_class *c, uint32_t first, uint32_t last)
 {
     if (c->count == c->capacity) {
@@ -88,22 +82,4 @@ void regex_class_seal(struct regex_class *c, bool negated)
         free(c->ranges);
         *c = complement;
     }
-    for (size_t i = 0; i < c->count; i++)
-        for (uint32_t u = c->ranges[i].first; u <= c->ranges[i].last && u < 128; u++)
-            c->ascii[u / 32] |= 1u << (u % 32);
-}
-
-bool regex_class_has(const struct regex_class *c, uint32_t unit)
-{
-    if (unit < 128)
-        return (c->ascii[unit / 32] >> (unit % 32) & 1u) != 0;
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->ranges[middle].last < unit)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < c->count && c->ranges[low].first <= unit;
 }

@@ -503,7 +503,6 @@ static uint32_t parse_atom(struct parser *p, bool *assertion)
 static uint32_t parse_term(struct parser *p)
 {
     bool assertion = false;
-    uint32_t groups_before = p->tree->groups;
     uint32_t atom = parse_atom(p, &assertion), min, max;
     if (p->error != NULL || assertion || !take_quantifier(p, &min, &max))
         return atom;
@@ -521,8 +520,6 @@ static uint32_t parse_term(struct parser *p)
     repeat->min = min;
     repeat->max = max;
     repeat->lazy = accept(p, '?');
-    repeat->first_group = groups_before + 1;
-    repeat->end_group = p->tree->groups + 1;
     repeat->child = atom;
     return node;
 }

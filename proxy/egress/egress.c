@@ -1,5 +1,7 @@
 #include "proxy/egress/egress.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,9 @@
 #include "proxy/egress/parent_connect.h"
 
 enum { NEXT_HOP_TEXT = 512, NEXT_HOP_WARNING_S = 60 };
+
+/* Between two tries at a socket whose backlog is full. */
+static const double SOCKET_RETRY_S = 0.02;
 
 enum egress_state {
     SOCKET,      /* the MITM socket is about to be connected */
@@ -34,6 +39,7 @@ struct egress {
     struct parent_connect *connect;
     struct host *parent_host;
     struct address address; /* that was dialled, when direct */
+    double deadline;        /* ev_now() at which it has failed */
     ev_timer timer;         /* handshakes after the dial; the dial has its own */
     egress_callback *callback;
     void *ctx;
@@ -51,21 +57,22 @@ struct next_hop egress_next_hop(const struct snapshot *s, const struct host *hos
     return hop;
 }
 
-/* The socket is reached at once or not at all: nothing to wait for. */
+/* A descriptor, or minus the errno. There is nothing to wait for but room in the backlog. */
 static int connect_socket(const char *path)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     size_t n = strlen(path);
-    int fd = -1;
-    if (n < sizeof to.sun_path) {
-        memcpy(to.sun_path, path, n);
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    }
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    if (n >= sizeof to.sun_path)
+        return -ENAMETOOLONG;
+    memcpy(to.sun_path, path, n);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+        return fd;
+    int number = errno;
+    close(fd);
+    return -number;
 }
 
 static void egress_free(struct egress *e)
@@ -187,6 +194,14 @@ static void debug_denied(const struct egress *e, const struct dial_result *r)
     }
 }
 
+static void start_timer(struct egress *e, double seconds)
+{
+    double left = e->deadline - ev_now(e->worker->loop);
+    ev_timer_stop(e->worker->loop, &e->timer);
+    ev_timer_set(&e->timer, left < 0 ? 0 : left < seconds ? left : seconds, 0);
+    ev_timer_start(e->worker->loop, &e->timer);
+}
+
 static void on_dialled(void *ctx, const struct dial_result *r)
 {
     struct egress *e = ctx;
@@ -208,7 +223,7 @@ static void on_dialled(void *ctx, const struct dial_result *r)
         succeed(e, stream_plain(e->worker->loop, r->fd));
         return;
     }
-    ev_timer_start(e->worker->loop, &e->timer);
+    start_timer(e, HUGE_VAL);
     if (e->hop.parent == NULL) {
         start_target_tls(e, r->fd);
     } else if (e->hop.parent->tls) {
@@ -236,11 +251,17 @@ static void abandon(struct egress *e)
 static void open_socket(struct egress *e)
 {
     int fd = connect_socket(e->hop.socket);
-    if (fd < 0) {
-        fail_at_hop(e, strerror(errno));
+    if (fd == -EAGAIN && ev_now(e->worker->loop) < e->deadline) {
+        /* Its backlog is full: it is there, and busy. */
+        start_timer(e, SOCKET_RETRY_S);
         return;
     }
-    ev_timer_start(e->worker->loop, &e->timer);
+    if (fd < 0) {
+        fail_at_hop(e, strerror(-fd));
+        return;
+    }
+    e->state = DIALLING;
+    start_timer(e, HUGE_VAL);
     parent_ready(e, stream_plain(e->worker->loop, fd));
 }
 
@@ -273,6 +294,7 @@ struct egress *egress_start(struct worker *w, const struct snapshot *snapshot,
     e->kind = kind;
     e->callback = callback;
     e->ctx = ctx;
+    e->deadline = ev_now(w->loop) + snapshot->limits.dial_ms / 1e3;
     e->hop = egress_next_hop(snapshot, host, port, kind);
     e->state = DIALLING;
     ev_timer_init(&e->timer, on_timeout, snapshot->limits.dial_ms / 1e3, 0);

@@ -8,6 +8,7 @@ struct linger_session {
     struct client *client;
     struct buf out;
     bool fin_sent;
+    double until; /* ev_now() at which it ends in any case */
     ev_timer timer;
 };
 
@@ -59,6 +60,8 @@ static void on_event(void *ctx, struct stream *stream, int events)
             linger_end(l);
             return;
         }
+        if (n > 0 && ev_now(l->client->worker->loop) < l->until)
+            ev_timer_again(l->client->worker->loop, &l->timer);
         if (n == 0) {
             /* Nothing more will come; only what is queued is left to do. */
             stream_want(stream, STREAM_WRITE);
@@ -81,7 +84,7 @@ static void on_stop(struct client *c, bool at_once)
         linger_end(c->owner);
 }
 
-void linger_start(struct client *client, struct buf *out, uint32_t ms)
+void linger_start(struct client *client, struct buf *out, uint32_t ms, uint32_t most_ms)
 {
     struct linger_session *l = mem_alloc(sizeof *l);
     l->client = client;
@@ -89,9 +92,10 @@ void linger_start(struct client *client, struct buf *out, uint32_t ms)
     buf_init(out, 0);
     client->owner = l;
     client->stop = on_stop;
-    ev_timer_init(&l->timer, on_timer, ms / 1e3, 0);
+    l->until = ev_now(client->worker->loop) + most_ms / 1e3;
+    ev_timer_init(&l->timer, on_timer, 0, ms / 1e3);
     l->timer.data = l;
-    ev_timer_start(client->worker->loop, &l->timer);
+    ev_timer_again(client->worker->loop, &l->timer);
     stream_set_handler(client->stream, on_event, l);
     /* A failure comes back as an event. */
     finish_sending(l);

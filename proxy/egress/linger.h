@@ -11,7 +11,8 @@
 #include "proxy/egress/worker.h"
 
 /* Takes over the client, whose session is gone, and the bytes of `out`. Never frees the client
- * from inside. ms: the longest it takes. */
-void linger_start(struct client *client, struct buf *out, uint32_t ms);
+ * from inside. ms: without a byte from the client; most_ms: in all, so that a long upload does not
+ * cost the client the answer that came early. */
+void linger_start(struct client *client, struct buf *out, uint32_t ms, uint32_t most_ms);
 
 #endif

@@ -109,11 +109,16 @@ struct pool *pool_new(struct ev_loop *loop, struct interfaces *interfaces)
     return p;
 }
 
+void pool_clear(struct pool *p)
+{
+    close_oldest(p, 0, 0);
+}
+
 void pool_free(struct pool *p)
 {
     if (p == NULL)
         return;
-    close_oldest(p, 0, 0);
+    pool_clear(p);
     ev_timer_stop(p->loop, &p->timer);
     free(p);
 }
@@ -175,7 +180,7 @@ static bool matches(const struct pool *p, const struct idle *i, const struct sea
         return false;
     /* The server may be about to close one that has waited long; that it keeps connections at all
      * is proved when one was used again. */
-    return !s->careful ||
+    return !s->careful || owner != 0 ||
            (i->connection.uses > 1 && ev_now(p->loop) - i->since <= (i->until - i->since) / 2);
 }
 

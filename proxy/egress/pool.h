@@ -37,6 +37,8 @@ struct pool_connection {
 };
 
 struct pool *pool_new(struct ev_loop *loop, struct interfaces *interfaces);
+/* Closes all idle connections: their descriptors are wanted. */
+void pool_clear(struct pool *p);
 /* Closes all; NULL is fine. */
 void pool_free(struct pool *p);
 

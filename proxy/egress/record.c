@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "proxy/policy/violation.h"
@@ -246,4 +247,37 @@ void record_format(struct buf *out, const struct record *r, double now)
     put_number(out, "durationMs", (uint64_t)(duration * 1000 + 0.5));
     put_string(out, "close", err_info(r->close)->token);
     buf_puts(out, "}\n");
+}
+
+/* allow connect ok.test:443 (network.allowedDomains[0] "ok.test"): 200, 517 up, 4096 down, 12 ms */
+static void describe(const struct record *r, double now)
+{
+    struct buf why, sent;
+    buf_init(&why, 8192);
+    buf_init(&sent, 64);
+    if (r->rule != NULL)
+        buf_printf(&why, "%s \"%s\"%s", r->rule, r->entry, r->reason != NULL ? ", " : "");
+    if (r->reason != NULL)
+        buf_puts(&why, r->reason);
+    if (r->status != RECORD_NO_STATUS)
+        buf_printf(&sent, "%d, ", r->status);
+    log_debug("%s %s %s:%u (%s): %s%llu up, %llu down, %.0f ms, %s",
+              r->verdict == RECORD_ALLOW ? "allow" : "deny",
+              via_names[r->via] != NULL ? via_names[r->via] : "-", r->host != NULL ? r->host : "-",
+              (unsigned)r->port, buf_cstr(&why), buf_cstr(&sent), (unsigned long long)r->bytes_up,
+              (unsigned long long)r->bytes_down, (now - r->started) * 1000,
+              err_info(r->close)->sentence);
+    buf_free(&why);
+    buf_free(&sent);
+}
+
+void record_finish(struct record *r, struct record_log *log, enum err close, double now)
+{
+    r->close = (uint8_t)close;
+    if (err_is_upstream(close))
+        r->error = (uint8_t)close;
+    if (log_debug_enabled)
+        describe(r, now);
+    record_log_write(log, r, now);
+    record_free(r);
 }

@@ -76,6 +76,10 @@ void record_format(struct buf *out, const struct record *r, double now);
 
 struct record_log;
 
+/* The end of a request: its line goes to the log (NULL: none), and to the debug log in words; the
+ * record is empty then. */
+void record_finish(struct record *r, struct record_log *log, enum err close, double now);
+
 /* path "-" is standard output. NULL with a message in *error. */
 struct record_log *record_log_open(const char *path, struct buf *error);
 /* Flushes what can be flushed. NULL is fine, here and below: nothing is logged. */

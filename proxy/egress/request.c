@@ -81,16 +81,14 @@ void request_deny_addresses(struct request *r, struct worker *w, unsigned classe
     request_violation(r, w, r->host.text, r->host.len, text);
 }
 
-void request_violation_connect(struct request *r, struct worker *w, const char *reason)
+void request_violation_http(struct request *r, struct worker *w, const char *method, size_t n,
+                            const char *url, const char *reason)
 {
-    struct buf line, authority;
-    buf_init(&line, 8192);
-    buf_init(&authority, HOST_MAX + 16);
-    authority_format(&authority, &r->host, r->port, 0);
-    violation_request(&line, "CONNECT", strlen("CONNECT"), buf_cstr(&authority), reason);
+    struct buf line;
+    buf_init(&line, n + strlen(url) + 1024);
+    violation_request(&line, method, n, url, reason);
     add_violation(r, w, &line);
     buf_free(&line);
-    buf_free(&authority);
 }
 
 void request_violation_socks(struct request *r, struct worker *w)
@@ -109,7 +107,8 @@ void request_refused(struct request *r, enum err err, unsigned status, const cha
         record_set_reason(&r->record, reason);
     if (err_is_upstream(err))
         r->record.error = (uint8_t)err;
-    else
+    /* Trouble after an allow does not make it a denial. */
+    else if (err_is_refusal(err) || r->record.verdict != RECORD_ALLOW)
         r->record.verdict = RECORD_DENY;
 }
 
@@ -125,11 +124,7 @@ void request_end(struct request *r, struct worker *w, enum err close)
 {
     if (r->snapshot == NULL)
         return;
-    r->record.close = (uint8_t)close;
-    if (err_is_upstream(close))
-        r->record.error = (uint8_t)close;
-    record_log_write(w->log, &r->record, ev_now(w->loop));
-    record_free(&r->record);
+    record_finish(&r->record, w->log, close, ev_now(w->loop));
     snapshot_unref(r->snapshot);
     free(r->spelled);
     memset(r, 0, sizeof *r);

@@ -35,10 +35,11 @@ void request_deny_addresses(struct request *r, struct worker *w, unsigned classe
 /* Notes in the record what the client was told: HTTP status or SOCKS reply; reason may be NULL. */
 void request_refused(struct request *r, enum err err, unsigned status, const char *reason);
 
-/* Violation lines: "deny network-outbound", "deny http-request CONNECT", "deny socks-tunnel". */
+/* Violation lines: "deny network-outbound", "deny http-request", "deny socks-tunnel". */
 void request_violation(struct request *r, struct worker *w, const char *host, size_t n,
                        const char *reason);
-void request_violation_connect(struct request *r, struct worker *w, const char *reason);
+void request_violation_http(struct request *r, struct worker *w, const char *method, size_t n,
+                            const char *url, const char *reason);
 void request_violation_socks(struct request *r, struct worker *w);
 
 /* Moves the record and the reference to the settings it points into; the request is empty then. */

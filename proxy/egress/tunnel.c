@@ -15,11 +15,7 @@ struct tunnel {
 static void tunnel_end(struct tunnel *t, enum err why)
 {
     struct client *client = t->client;
-    t->record.close = (uint8_t)why;
-    if (err_is_upstream(why))
-        t->record.error = (uint8_t)why;
-    record_log_write(client->worker->log, &t->record, ev_now(client->worker->loop));
-    record_free(&t->record);
+    record_finish(&t->record, client->worker->log, why, ev_now(client->worker->loop));
     snapshot_unref(t->snapshot);
     free(t);
     client_free(client);
@@ -59,6 +55,7 @@ void tunnel_start(struct client *client, struct stream *upstream, struct buf *to
         .bytes_down = &t->record.bytes_down,
         .scratch = client->worker->scratch,
         .budget = &client->worker->budget,
+        .pipes = client->worker->pipes,
     };
     client->stream = NULL;
     buf_init(to_upstream, 0);

@@ -15,6 +15,7 @@
 #include "base/budget.h"
 #include "base/limits.h"
 #include "proxy/net/dial.h"
+#include "proxy/net/pipes.h"
 #include "proxy/net/stream.h"
 #include "proxy/policy/violation.h"
 #include "proxy/settings/snapshot.h"
@@ -34,6 +35,7 @@ struct worker {
     struct snapshot *snapshot; /* in force; a request keeps the one it started with */
     struct dialer dialer;
     struct tls_upstream *tls;
+    struct pipes *pipes;                /* for splice(2) */
     struct peers *peers;                /* connections per client address */
     struct pool *pool;                  /* idle connections to servers */
     struct record_log *log;             /* NULL: none */

@@ -5,6 +5,8 @@
 #include "proxy/http/session_internal.h"
 #include "proxy/http/target.h"
 
+enum { READ_SIZE = 4096 };
+
 static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
 
 static void become_tunnel(struct http_session *s, struct egress_result *r)
@@ -43,22 +45,42 @@ static void on_egress(void *ctx, struct egress_result *r)
     session_advance(s);
 }
 
-void connect_begin(struct http_session *s)
+/* A client that ended its side with its request gets nothing, not even a verdict. False: the
+ * session is gone. */
+static bool still_there(struct http_session *s)
+{
+    size_t before;
+    do {
+        before = buf_len(&s->in);
+        if (!connect_readable(s))
+            return false;
+    } while (buf_len(&s->in) != before);
+    return true;
+}
+
+int connect_wanted(const struct http_session *s)
+{
+    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
+    return budget_is_short(&s->worker->budget) && buf_len(&s->in) >= BUDGET_SMALL_READ
+               ? 0
+               : STREAM_READ;
+}
+
+static void open_tunnel(struct http_session *s, const struct authority *a)
 {
     struct request *r = &s->request;
-    struct authority a;
-    r->record.via = VIA_CONNECT;
-    if (!authority_parse_connect((const char *)buf_data(&s->in) + s->head.target.at,
-                                 s->head.target.len, &a)) {
-        session_refuse(s, ERR_BAD_AUTHORITY, &(struct refusal){0});
-        return;
-    }
-    if (!request_authorise(r, s->worker, a.host, a.host_len, a.port)) {
+
+    if (!request_authorise(r, s->worker, a->host, a->host_len, a->port)) {
         session_refuse_policy(s);
         return;
     }
     if (r->snapshot->refuse_opaque_tunnels) {
-        request_violation_connect(r, s->worker, err_info(ERR_OPAQUE_TUNNEL)->body);
+        struct buf url;
+        buf_init(&url, HOST_MAX + 16);
+        authority_format(&url, &r->host, r->port, 0);
+        request_violation_http(r, s->worker, "CONNECT", strlen("CONNECT"), buf_cstr(&url),
+                               err_info(ERR_OPAQUE_TUNNEL)->body);
+        buf_free(&url);
         session_refuse(s, ERR_OPAQUE_TUNNEL, &(struct refusal){0});
         return;
     }
@@ -67,14 +89,38 @@ void connect_begin(struct http_session *s)
         egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
 }
 
+bool connect_begin(struct http_session *s, const uint8_t *p)
+{
+    struct request *r = &s->request;
+    struct authority a;
+    r->record.via = VIA_CONNECT;
+    /* The target is copied: looking for the client's end may overwrite the head. */
+    struct buf target;
+    buf_init(&target, s->head.target.len);
+    buf_append(&target, p + s->head.target.at, s->head.target.len);
+    if (!still_there(s)) {
+        buf_free(&target);
+        return false;
+    }
+    if (!authority_parse_connect(buf_chars(&target), buf_len(&target), &a))
+        session_refuse(s, ERR_BAD_AUTHORITY, &(struct refusal){0});
+    else
+        open_tunnel(s, &a);
+    buf_free(&target);
+    return true;
+}
+
 bool connect_readable(struct http_session *s)
 {
     size_t limit = session_limits(s)->early_data_bytes;
+    if (buf_len(&s->in) > limit) {
+        session_abort(s, ERR_EARLY_DATA, true);
+        return false;
+    }
     /* One byte more than allowed, so that the excess can be seen. */
     size_t room = limit + 1 - buf_len(&s->in);
-    size_t most = budget_read_size(&s->worker->budget, RELAY_CHUNK);
-    if (room > most)
-        room = most;
+    if (room > READ_SIZE)
+        room = READ_SIZE;
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
     if (n < 0 && stream_would_block(n, errno))
         return true;
@@ -83,9 +129,8 @@ bool connect_readable(struct http_session *s)
         return false;
     }
     buf_commit(&s->in, (size_t)n);
-    if (buf_len(&s->in) > limit) {
-        session_abort(s, ERR_EARLY_DATA, true);
-        return false;
-    }
-    return true;
+    if (buf_len(&s->in) <= limit)
+        return true;
+    session_abort(s, ERR_EARLY_DATA, true);
+    return false;
 }

@@ -2,6 +2,9 @@
 
 #include "proxy/http/chunked.h"
 
+static const char *const nothing[] = {NULL};
+const char *const *const BODY_TRAILERS_DROPPED = nothing;
+
 void body_encode(struct buf *out, enum out_framing framing, uint8_t *p, size_t n)
 {
     static const char hex[] = "0123456789abcdef";
@@ -30,7 +33,7 @@ bool body_encode_end(struct buf *out, enum out_framing framing, const struct buf
     bool ok = trailers_parse(&fields, p, buf_len(trailers));
     if (ok && framing == OUT_CHUNKED) {
         buf_puts(out, "0\r\n");
-        if (!headers_write_trailers(out, &fields, p, strip))
+        if (strip == BODY_TRAILERS_DROPPED || !headers_write_trailers(out, &fields, p, strip))
             buf_puts(out, "\r\n");
     }
     head_free(&fields);

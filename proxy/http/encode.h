@@ -18,8 +18,9 @@ enum { ENCODE_HEADROOM = 20, ENCODE_TAILROOM = 2 };
 void body_encode(struct buf *out, enum out_framing framing, uint8_t *p, size_t n);
 
 /* Appends the end of the body: for chunked the last chunk and what may be passed on of the raw
- * trailer section. strip: as in struct response_out. False, with nothing appended, when the
- * trailer section is malformed. */
+ * trailer section. strip: as in struct response_out, or BODY_TRAILERS_DROPPED. False, with nothing
+ * appended, when the trailer section is malformed. */
+extern const char *const *const BODY_TRAILERS_DROPPED;
 bool body_encode_end(struct buf *out, enum out_framing framing, const struct buf *trailers,
                      const char *const *strip);
 

@@ -36,12 +36,14 @@ struct exchange {
     bool one_time;      /* ... and no second request: the MITM socket */
     bool reused;        /* it came from the pool and has not answered yet */
     bool idempotent;    /* the method may be repeated (RFC 9110 section 9.2.2) */
+    bool moved;         /* the last request_pump() wrote something upstream */
     bool body_taken;    /* bytes of the request's body were read */
     bool request_ended; /* the end of the request's body is in up_out */
     bool request_dead;  /* the upstream takes no more of it */
     bool upgrade;       /* the client's Upgrade went upstream */
     bool client_waits;  /* for 100 Continue */
     bool upstream_ended;
+    bool excess; /* it sent more than its answer: no more requests to it */
 };
 
 /* A failure of the upstream: an answer of ours when none has begun, else the connection's end.

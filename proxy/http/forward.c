@@ -57,6 +57,7 @@ static bool try_again(struct exchange *x)
         return false;
     x->reused = false;
     x->request_ended = x->request_dead = x->upstream_ended = false;
+    ev_timer_stop(x->session->worker->loop, &x->expect);
     stream_close(&x->upstream);
     buf_wipe(&x->up_out);
     x->up_out = x->replay;
@@ -73,8 +74,10 @@ bool exchange_fail(struct exchange *x, enum err err)
         return true;
     if (x->state == EXCHANGE_BODY) {
         /* Without a declared length only a reset tells a cut body from a whole one. */
-        s->request.record.status = (int16_t)x->head.status;
-        session_abort(s, ERR_UPSTREAM_BROKEN, x->response_framing == OUT_CLOSE);
+        bool reset = x->response_framing == OUT_CLOSE;
+        if (!reset && buf_len(&s->out) != 0)
+            (void)stream_write(s->client->stream, buf_data(&s->out), buf_len(&s->out));
+        session_abort(s, ERR_UPSTREAM_BROKEN, reset);
         return false;
     }
     forward_free(s);
@@ -88,7 +91,7 @@ static void keep_upstream(struct exchange *x)
     struct http_session *s = x->session;
     const struct limits *limits = session_limits(s);
     bool whole = x->request_ended && !x->request_dead && buf_len(&x->up_out) == 0 &&
-                 buf_len(&x->up_in) == 0 && !x->upstream_ended;
+                 buf_len(&x->up_in) == 0 && !x->upstream_ended && !x->excess;
     if (!whole || x->one_time || x->head.minor == 0 || x->head.connection_close ||
         s->worker->stopping)
         return;
@@ -104,7 +107,6 @@ void exchange_finish(struct exchange *x)
 {
     struct http_session *s = x->session;
     keep_upstream(x);
-    s->request.record.status = (int16_t)x->head.status;
     s->request.record.bytes_down += buf_len(&s->out);
     request_end(&s->request, s->worker, ERR_NONE);
     forward_free(s);
@@ -236,10 +238,9 @@ static bool is_idempotent(const struct head *h, const uint8_t *p)
 }
 
 /* requireHostMatch. True when the request may go on. */
-static bool host_agrees(struct http_session *s, const struct authority *a)
+static bool host_agrees(struct http_session *s, const struct authority *a, const uint8_t *p)
 {
     struct request *r = &s->request;
-    const uint8_t *p = buf_data(&s->in);
     const char *values[2] = {NULL, NULL};
     size_t lengths[2] = {0, 0};
     for (uint32_t i = 0; i < 2; i++)
@@ -254,16 +255,26 @@ static bool host_agrees(struct http_session *s, const struct authority *a)
     });
     if (why == NULL)
         return true;
+    struct buf authority, url;
+    buf_init(&authority, HOST_MAX + 16);
+    buf_init(&url, s->head.target.len + HOST_MAX + 64);
+    authority_format(&authority, &r->host, r->port, a->https ? 443 : 80);
+    violation_url(&url, a->https ? "https" : "http", buf_cstr(&authority),
+                  (const char *)p + s->head.target.at + a->path, s->head.target.len - a->path);
+    request_violation_http(r, s->worker, (const char *)p + s->head.method.at, s->head.method.len,
+                           buf_cstr(&url), why);
+    buf_free(&authority);
+    buf_free(&url);
     session_refuse(s, ERR_MISDIRECTED, &(struct refusal){.body = why, .reason = why});
     return false;
 }
 
 /* The request as it goes upstream, into up_out. False when it cannot be written. */
-static bool write_head(struct exchange *x, const struct authority *a, const char *target)
+static bool write_head(struct exchange *x, const struct authority *a, const uint8_t *p)
 {
     struct http_session *s = x->session;
     struct request *r = &s->request;
-    const uint8_t *p = buf_data(&s->in);
+    const char *target = (const char *)p + s->head.target.at;
     const struct next_hop hop = egress_next_hop(r->snapshot, &r->host, r->port, kind_of(x));
     struct buf authority, line;
     uint64_t length = 0;
@@ -296,14 +307,13 @@ static bool write_head(struct exchange *x, const struct authority *a, const char
     return ok;
 }
 
-void forward_begin(struct http_session *s)
+void forward_begin(struct http_session *s, const uint8_t *p)
 {
     struct request *r = &s->request;
-    const char *p = buf_chars(&s->in);
-    const char *target = p + s->head.target.at;
+    const char *target = (const char *)p + s->head.target.at;
     struct authority a;
 
-    record_set_method(&r->record, p + s->head.method.at, s->head.method.len);
+    record_set_method(&r->record, (const char *)p + s->head.method.at, s->head.method.len);
     if (!authority_parse_absolute(target, s->head.target.len, &a)) {
         session_refuse(s, ERR_BAD_TARGET, &(struct refusal){0});
         return;
@@ -317,14 +327,14 @@ void forward_begin(struct http_session *s)
         session_refuse_policy(s);
         return;
     }
-    if (r->snapshot->require_host_match && !host_agrees(s, &a))
+    if (r->snapshot->require_host_match && !host_agrees(s, &a, p))
         return;
 
     struct exchange *x = mem_alloc(sizeof *x);
     x->session = s;
     x->https = a.https;
-    x->idempotent = is_idempotent(&s->head, (const uint8_t *)p);
-    if (binds_connection(&s->head, (const uint8_t *)p))
+    x->idempotent = is_idempotent(&s->head, p);
+    if (binds_connection(&s->head, p))
         x->connection.bound_to = s->client->serial;
     head_init(&x->head);
     buf_init(&x->up_in, (size_t)session_limits(s)->response_head_bytes + RELAY_CHUNK);
@@ -335,7 +345,7 @@ void forward_begin(struct http_session *s)
     ev_init(&x->expect, on_expect);
     x->expect.data = x;
     s->exchange = x;
-    if (!write_head(x, &a, target)) {
+    if (!write_head(x, &a, p)) {
         forward_free(s);
         session_refuse(s, ERR_BAD_REQUEST, &(struct refusal){.close = true});
         return;
@@ -371,7 +381,9 @@ bool forward_open(struct http_session *s)
 size_t forward_held(const struct http_session *s)
 {
     const struct exchange *x = s->exchange;
-    return x != NULL ? x->up_out.cap + x->up_in.cap + x->replay.cap : 0;
+    if (x == NULL)
+        return 0;
+    return x->up_out.cap + x->up_in.cap + x->replay.cap + x->head.capacity * sizeof(struct field);
 }
 
 bool forward_client_writable(struct http_session *s)

@@ -23,12 +23,11 @@ int forward_wanted(const struct http_session *s)
     return flowing(x) ? STREAM_READ : 0;
 }
 
-/* The client's time for the body runs only while we wait for it. */
+/* The time runs while the body is under way, whichever side it waits for. */
 static void keep_time(struct exchange *x, bool progress)
 {
     struct http_session *s = x->session;
-    bool waiting = !body_is_done(&s->body) && !x->request_dead &&
-                   (x->upstream == NULL || buf_len(&x->up_out) == 0);
+    bool waiting = !body_is_done(&s->body) && !x->request_dead;
     if (!waiting)
         session_timer_stop(s);
     else if (progress || s->timeout_error != ERR_BODY_TIMEOUT)
@@ -44,7 +43,8 @@ static void upstream_takes_no_more(struct exchange *x)
 static bool encode_end(struct exchange *x)
 {
     x->request_ended = true;
-    return body_encode_end(&x->up_out, x->request_framing, &x->session->body.trailers, NULL);
+    return body_encode_end(&x->up_out, x->request_framing, &x->session->body.trailers,
+                           x->session->head.connection_other ? BODY_TRAILERS_DROPPED : NULL);
 }
 
 /* n raw bytes at the scratch: decoded, encoded, the excess kept. False: malformed. */
@@ -124,6 +124,8 @@ static bool write_out(struct exchange *x)
         return true;
     }
     x->session->request.record.bytes_up += (uint64_t)n;
+    if (n > 0)
+        x->moved = true;
     buf_consume(&x->up_out, (size_t)n);
     return buf_len(&x->up_out) == 0;
 }
@@ -132,6 +134,7 @@ bool request_pump(struct exchange *x, bool may_read)
 {
     struct http_session *s = x->session;
     bool progress = false;
+    x->moved = false;
     if (body_is_done(&s->body) && !x->request_ended)
         encode_end(x);
     for (;;) {
@@ -151,14 +154,17 @@ bool request_pump(struct exchange *x, bool may_read)
             x->client_waits = false;
             x->body_taken = true;
         }
-        if (!write_out(x) || taken == TAKEN_NOTHING)
+        if (!write_out(x))
+            break;
+        /* A head that filled the queue alone left the body in `in`. */
+        if (taken == TAKEN_NOTHING && !(flowing(x) && buf_len(&s->in) != 0))
             break;
     }
     if (s->client_ended && flowing(x) && buf_len(&s->in) == 0) {
         session_abort(s, ERR_CLIENT_GONE, true);
         return false;
     }
-    keep_time(x, progress);
+    keep_time(x, progress || x->moved);
     return true;
 }
 
@@ -174,12 +180,12 @@ bool forward_client_readable(struct http_session *s)
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, PENDING_READ), PENDING_READ);
     if (n < 0 && stream_would_block(n, errno))
         return true;
-    /* A client may end its side after its whole request and still gets its answer. */
-    if (n < 0 || (n == 0 && !body_is_done(&s->body) && x->upstream == NULL)) {
+    if (n < 0) {
         session_abort(s, ERR_CLIENT_GONE, true);
         return false;
     }
     if (n == 0) {
+        /* After its whole request it still gets its answer; request_pump() sees whether it was. */
         s->client_ended = true;
         return true;
     }

@@ -62,8 +62,8 @@ static bool final(struct exchange *x)
     x->response_framing = choose_framing(x);
     /* A body still on its way cannot be waited for by a client that has its answer: the end of the
      * connection tells it to stop. */
-    if (!body_is_done(&s->body) || x->response_framing == OUT_CLOSE || s->client_ended ||
-        s->worker->stopping)
+    if (!body_is_done(&s->body) || x->response_framing == OUT_CLOSE ||
+        (s->client_ended && buf_len(&s->in) == 0) || s->worker->stopping)
         s->close_after = true;
     struct response_out how = {
         .framing = x->response_framing,
@@ -80,6 +80,7 @@ static bool final(struct exchange *x)
                       x->head.content_length, session_limits(s)->trailer_bytes);
     buf_consume(&x->up_in, x->head.length);
     x->client_waits = false;
+    s->request.record.status = (int16_t)x->head.status;
     x->state = EXCHANGE_BODY;
     return true;
 }
@@ -110,7 +111,9 @@ static bool take_heads(struct exchange *x)
             head_parse_response(&x->head, buf_data(&x->up_in), buf_len(&x->up_in), &x->scanned,
                                 session_limits(s)->response_head_bytes);
         if (result == HEAD_MORE)
-            return true;
+            return budget_is_short(&s->worker->budget) && buf_len(&x->up_in) > SHORT_HEAD
+                       ? exchange_fail(x, ERR_OVERLOADED)
+                       : true;
         bool on;
         if (result != HEAD_OK)
             on = exchange_fail(x, ERR_UPSTREAM_PROTOCOL);
@@ -130,14 +133,16 @@ static bool take_heads(struct exchange *x)
 
 static bool encode_end(struct exchange *x)
 {
-    return body_encode_end(&x->session->out, x->response_framing, &x->body.trailers, stripped(x));
+    return body_encode_end(&x->session->out, x->response_framing, &x->body.trailers,
+                           x->head.connection_other ? BODY_TRAILERS_DROPPED : stripped(x));
 }
 
 enum read_result { READ_SOME, READ_NONE, READ_END, READ_BROKEN };
 
 static enum read_result read_head_bytes(struct exchange *x)
 {
-    ssize_t n = stream_read(x->upstream, buf_reserve(&x->up_in, FIRST_READ), FIRST_READ);
+    size_t most = budget_read_size(&x->session->worker->budget, FIRST_READ);
+    ssize_t n = stream_read(x->upstream, buf_reserve(&x->up_in, most), most);
     if (n < 0)
         return stream_would_block(n, errno) ? READ_NONE : READ_BROKEN;
     buf_commit(&x->up_in, (size_t)n);
@@ -195,6 +200,7 @@ static bool move_body(struct exchange *x, bool *may_read, bool *more)
     enum body_result decoded = body_decode(&x->body, p, n, &used, &out);
     if (decoded == BODY_BAD)
         return exchange_fail(x, ERR_UPSTREAM_BROKEN);
+    x->excess |= used < n;
     body_encode(&s->out, x->response_framing, p, out);
     if (decoded == BODY_DONE && !encode_end(x))
         return exchange_fail(x, ERR_UPSTREAM_BROKEN);
@@ -216,14 +222,18 @@ bool response_pump(struct exchange *x)
         if (s->exchange == NULL || x->state != EXCHANGE_BODY)
             return true;
     }
-    bool more = true;
-    while (x->state == EXCHANGE_BODY && !body_is_done(&x->body) && more &&
-           buf_len(&s->out) < RELAY_CHUNK) {
-        if (!move_body(x, &may_read, &more))
+    do {
+        bool more = true;
+        while (x->state == EXCHANGE_BODY && !body_is_done(&x->body) && more &&
+               buf_len(&s->out) < RELAY_CHUNK) {
+            if (!move_body(x, &may_read, &more))
+                return false;
+        }
+        if (!session_flush(s))
             return false;
-    }
-    if (!session_flush(s))
-        return false;
+        /* No event will come for what lies in up_in already. */
+    } while (x->state == EXCHANGE_BODY && !body_is_done(&x->body) && buf_len(&x->up_in) != 0 &&
+             buf_len(&s->out) == 0);
     if (x->state == EXCHANGE_BODY && body_is_done(&x->body))
         exchange_finish(x);
     return true;

@@ -174,6 +174,8 @@ static void read_connection(struct head *h, const uint8_t *s, size_t n)
             h->connection_upgrade = true;
         else if (FOLD(item, len, "content-length"))
             h->length_named = true;
+        else if (!FOLD(item, len, "te") && !FOLD(item, len, "trailer"))
+            h->connection_other = true;
     }
 }
 

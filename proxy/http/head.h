@@ -66,6 +66,7 @@ struct head {
     bool connection_keep_alive; /* ... keep-alive */
     bool connection_upgrade;    /* ... upgrade */
     bool length_named;          /* Connection lists content-length */
+    bool connection_other;      /* Connection lists a name that is not hop-by-hop by itself */
     bool expect_continue;       /* the one Expect is exactly 100-continue (any case) */
     bool expect_other;          /* Expect says anything else, or is there more than once; both are
                                    for HTTP/1.1 requests alone (RFC 9110 section 10.1.1) */

@@ -14,7 +14,7 @@ enum step {
     STEP_GONE  /* the session ended */
 };
 
-enum { READ_SIZE = 16384, SHORT_HEAD = 8192 };
+enum { READ_SIZE = 16384, FIELDS_KEPT = 64 };
 
 void session_timer(struct http_session *s, uint32_t ms, enum err meaning)
 {
@@ -79,24 +79,35 @@ bool session_flush(struct http_session *s)
     return true;
 }
 
-/* Whether the rest of a refused request's body is worth reading to keep the connection. */
-static bool body_is_droppable(const struct http_session *s)
+/* Drops what is at hand of the request's body. False: it is malformed. */
+static bool drop_buffered(struct http_session *s)
 {
-    if (body_is_done(&s->body))
-        return true;
-    /* A client that waits for 100 may or may not send the body now: no way to tell. */
-    if (s->head.expect_continue)
+    while (!body_is_done(&s->body) && buf_len(&s->in) != 0) {
+        size_t used, out;
+        if (body_decode(&s->body, buf_data(&s->in), buf_len(&s->in), &used, &out) == BODY_BAD)
+            return false;
+        buf_consume(&s->in, used);
+    }
+    return true;
+}
+
+/* Whether the rest of a refused request's body is worth reading to keep the connection: when it is
+ * known to be short, and sure to come. A client that waits for 100 may or may not send it now. */
+static bool body_is_droppable(struct http_session *s)
+{
+    if (!drop_buffered(s))
         return false;
-    return s->body.framing != BODY_LENGTH || s->body.left <= session_limits(s)->refused_body_bytes;
+    return body_is_done(&s->body) || (s->body.framing == BODY_LENGTH && !s->head.expect_continue &&
+                                      s->body.left <= session_limits(s)->refused_body_bytes);
 }
 
 void session_refuse(struct http_session *s, enum err err, const struct refusal *how)
 {
     const struct limits *limits = session_limits(s);
-    bool close = how->close || s->close_after || s->worker->stopping || s->client_ended;
+    bool close = how->close || s->close_after || s->worker->stopping;
     if (s->connect)
         close = err != ERR_AUTH || how->close || s->close_after;
-    else if (!body_is_droppable(s))
+    else if (!body_is_droppable(s) || (s->client_ended && buf_len(&s->in) == 0))
         close = true;
     if (err == ERR_AUTH && ++s->auth_failures >= limits->auth_failures)
         close = true;
@@ -178,29 +189,38 @@ static void refuse_head(struct http_session *s, enum err err)
     buf_free(&body);
 }
 
-static void dispatch(struct http_session *s)
+/* p: the bytes of the head, used up but not yet overwritten. False: the session is gone. */
+static bool dispatch(struct http_session *s, const uint8_t *p)
 {
-    const uint8_t *p = buf_data(&s->in);
     s->connect = head_method_is(&s->head, p, "CONNECT");
     s->head_method = head_method_is(&s->head, p, "HEAD");
     s->close_after = s->head.connection_close || (s->head.minor == 0 && !s->connect);
     if (s->head.expect_other && !s->connect) {
         session_refuse(s, ERR_EXPECTATION, &(struct refusal){.close = true});
-        return;
+        return true;
     }
     if (!authenticate(s->worker->token, &s->head, p, &s->request.record)) {
         session_refuse(s, ERR_AUTH, &(struct refusal){0});
-        return;
+        return true;
     }
     if (s->connect)
-        connect_begin(s);
-    else
-        forward_begin(s);
+        return connect_begin(s, p);
+    forward_begin(s, p);
+    return s->state != HTTP_EXCHANGE || forward_open(s);
+}
+
+/* Some clients end a body with a line end too many: it does not begin a request. */
+static void skip_empty_lines(struct http_session *s)
+{
+    while (s->request.snapshot == NULL && buf_len(&s->in) >= 2 &&
+           memcmp(buf_data(&s->in), "\r\n", 2) == 0)
+        buf_consume(&s->in, 2);
 }
 
 static enum step take_head(struct http_session *s)
 {
     const struct limits *limits = session_limits(s);
+    skip_empty_lines(s);
     if (buf_len(&s->in) == 0) {
         if (s->client_ended || s->worker->stopping) {
             session_abort(s, ERR_NONE, false);
@@ -221,8 +241,9 @@ static enum step take_head(struct http_session *s)
          * may be slow. */
         if (!budget_is_short(&s->worker->budget) || buf_len(&s->in) <= SHORT_HEAD)
             return STEP_WAIT;
-        session_abort(s, ERR_OVERLOADED, true);
-        return STEP_GONE;
+        body_decoder_init(&s->body, BODY_NONE, 0, 0);
+        refuse_head(s, ERR_OVERLOADED);
+        return STEP_ON;
     }
     session_timer_stop(s);
     s->scanned = 0;
@@ -234,17 +255,10 @@ static enum step take_head(struct http_session *s)
         return STEP_ON;
     }
     body_decoder_init(&s->body, s->head.framing, s->head.content_length, limits->trailer_bytes);
-    s->body_dropped = 0;
     s->body_refused = false;
-    dispatch(s);
+    const uint8_t *head = buf_data(&s->in);
     buf_consume(&s->in, s->head.length);
-    if (s->state == HTTP_EXCHANGE && !forward_open(s))
-        return STEP_GONE;
-    if (s->state == HTTP_OPENING && buf_len(&s->in) > limits->early_data_bytes) {
-        session_abort(s, ERR_EARLY_DATA, true);
-        return STEP_GONE;
-    }
-    return STEP_ON;
+    return dispatch(s, head) ? STEP_ON : STEP_GONE;
 }
 
 /* The last answer is out: the rest is not ours any more. */
@@ -255,24 +269,19 @@ static enum step start_linger(struct http_session *s)
         return STEP_GONE;
     }
     uint32_t ms = session_limits(s)->linger_ms;
+    /* A client in the middle of its upload needs time to notice the answer. */
+    uint32_t most = body_is_done(&s->body) ? ms : session_limits(s)->request_body_ms;
     struct buf out = s->out;
     buf_init(&s->out, 0);
-    linger_start(session_release(s), &out, ms);
+    linger_start(session_release(s), &out, ms, most);
     return STEP_GONE;
 }
 
 /* Drops what is at hand of a refused request's body. */
 static enum step drop_body(struct http_session *s)
 {
-    while (!body_is_done(&s->body) && buf_len(&s->in) != 0) {
-        size_t used, out;
-        enum body_result result =
-            body_decode(&s->body, buf_data(&s->in), buf_len(&s->in), &used, &out);
-        buf_consume(&s->in, used);
-        s->body_dropped += used;
-        if (result == BODY_BAD || s->body_dropped > session_limits(s)->refused_body_bytes)
-            return start_linger(s);
-    }
+    if (!drop_buffered(s))
+        return start_linger(s);
     if (body_is_done(&s->body))
         return STEP_ON;
     if (s->client_ended)
@@ -306,6 +315,8 @@ static enum step finish_answer(struct http_session *s)
     body_decoder_free(&s->body);
     give_back(&s->out);
     give_back(&s->in);
+    if (s->head.capacity > FIELDS_KEPT)
+        head_free(&s->head);
     s->state = HTTP_HEAD;
     return STEP_ON;
 }
@@ -317,7 +328,7 @@ static int wanted(const struct http_session *s)
     case HTTP_HEAD:
         return STREAM_READ;
     case HTTP_OPENING:
-        return events | STREAM_READ;
+        return events | connect_wanted(s);
     case HTTP_EXCHANGE:
         return events | forward_wanted(s);
     case HTTP_ANSWERED:
@@ -329,6 +340,11 @@ static int wanted(const struct http_session *s)
     return events;
 }
 
+static size_t held(const struct http_session *s)
+{
+    return s->in.cap + s->out.cap + s->head.capacity * sizeof(struct field) + forward_held(s);
+}
+
 void session_advance(struct http_session *s)
 {
     enum step step = STEP_ON;
@@ -337,7 +353,7 @@ void session_advance(struct http_session *s)
     if (step == STEP_GONE)
         return;
     stream_want(s->client->stream, wanted(s));
-    budget_report(&s->worker->budget, &s->held, s->in.cap + s->out.cap + forward_held(s));
+    budget_report(&s->worker->budget, &s->held, held(s));
 }
 
 /* Reads into `in`. False when the session is gone. */
@@ -345,6 +361,8 @@ static bool read_more(struct http_session *s)
 {
     size_t most = budget_read_size(&s->worker->budget, READ_SIZE);
     size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
+    if (room == 0)
+        return true;
     ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
     if (n < 0 && stream_would_block(n, errno))
         return true;
@@ -366,7 +384,7 @@ static bool readable(struct http_session *s)
     case HTTP_ANSWERED:
         if (!read_more(s))
             return false;
-        if (s->state == HTTP_ANSWERED)
+        if (s->state == HTTP_ANSWERED && !body_is_done(&s->body))
             session_timer(s, session_limits(s)->request_body_ms, ERR_BODY_TIMEOUT);
         return true;
     case HTTP_OPENING:
@@ -381,6 +399,10 @@ static void on_client(void *ctx, struct stream *stream, int events)
 {
     struct http_session *s = ctx;
     (void)stream;
+    if (events & STREAM_GONE) {
+        session_abort(s, ERR_CLIENT_GONE, true);
+        return;
+    }
     if (events & STREAM_WRITE) {
         if (!session_flush(s))
             return;

@@ -24,6 +24,10 @@ enum http_state {
     HTTP_ANSWERED  /* the last answer is in `out`; the rest of the request's body is dropped */
 };
 
+/* What an unfinished head may hold when memory is short. Half heads are the cheapest way to make us
+ * hold memory. */
+enum { SHORT_HEAD = 8192 };
+
 struct exchange;
 
 struct http_session {
@@ -37,7 +41,6 @@ struct http_session {
     size_t scanned;
     struct request request;
     struct body_decoder body; /* of the current request */
-    uint64_t body_dropped;
     struct egress *egress;
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
     size_t held;               /* reported to the worker's budget */
@@ -91,13 +94,14 @@ void session_advance(struct http_session *s);
 /* Writes what is queued. False when the client is gone (the session with it). */
 bool session_flush(struct http_session *s);
 
-/* connect.c: an authenticated CONNECT. */
-void connect_begin(struct http_session *s);
+/* connect.c: an authenticated CONNECT; p: the bytes of its head. False: the session is gone. */
+bool connect_begin(struct http_session *s, const uint8_t *p);
+int connect_wanted(const struct http_session *s);
 /* Bytes or an end came while it is being dialled. */
 bool connect_readable(struct http_session *s);
 
 /* forward.c: an authenticated request in absolute form. */
-void forward_begin(struct http_session *s);
+void forward_begin(struct http_session *s, const uint8_t *p);
 /* Its head is used up: a kept connection is taken, or a new one dialled. */
 bool forward_open(struct http_session *s);
 bool forward_client_readable(struct http_session *s);

@@ -49,7 +49,7 @@ struct dial {
 static int rank(enum err e)
 {
     switch (e) {
-    case ERR_INTERNAL:
+    case ERR_OVERLOADED:
         return 4;
     case ERR_UPSTREAM_REFUSED:
         return 3;
@@ -75,7 +75,7 @@ static enum err connect_error(int number)
     if (number == ECONNRESET)
         return ERR_UPSTREAM_REFUSED;
     /* What is left is about the address: no route to take it by. */
-    return rank(e) > 0 ? e : ERR_UPSTREAM_UNREACHABLE;
+    return rank(e) > 0 ? e : ERR_UPSTREAM_HOST_UNREACHABLE;
 }
 
 static void attempt_free(struct attempt *a, bool close_it)
@@ -186,7 +186,7 @@ static int connect_to(struct dial *d, const struct address *address, bool *conne
 
     if (fd < 0) {
         bool out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        note_failure(d, out ? ERR_INTERNAL : connect_error(errno));
+        note_failure(d, out ? ERR_OVERLOADED : connect_error(errno));
         return -1;
     }
     /* A failure only costs latency. */

@@ -26,7 +26,7 @@ struct dialer {
 struct dial;
 
 struct dial_result {
-    enum err err;            /* ERR_NONE, ERR_ADDRESS, an upstream class, or ERR_INTERNAL when
+    enum err err;            /* ERR_NONE, ERR_ADDRESS, an upstream class, or ERR_OVERLOADED when
                                 out of descriptors or memory for sockets */
     int fd;                  /* connected, non-blocking, TCP_NODELAY, or -1; the callee owns it */
     struct address address;  /* that was reached, when err is ERR_NONE */

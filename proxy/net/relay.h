@@ -1,8 +1,9 @@
 /*
  * The opaque relay: bytes of two streams passed on in both directions, with
  * half-close and back-pressure. An idle relay holds no buffer; a direction whose
- * reader is slow holds at most one chunk and then stops reading. Chapter 20
- * sections 4 and 13.
+ * reader is slow holds at most one chunk and then stops reading. A direction
+ * that moves much between plain sockets borrows a pipe and moves pages instead
+ * of copying bytes. Chapter 20 sections 4 and 13.
  */
 #ifndef NET_RELAY_H
 #define NET_RELAY_H
@@ -12,6 +13,7 @@
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "proxy/net/pipes.h"
 #include "proxy/net/stream.h"
 
 struct relay;
@@ -26,6 +28,7 @@ struct relay_ends {
     uint64_t *bytes_up, *bytes_down;   /* counters to add to; must outlive the relay */
     uint8_t *scratch;                  /* RELAY_CHUNK bytes, shared by the relays of a loop */
     struct budget *budget;             /* of the loop */
+    struct pipes *pipes;               /* of the loop */
 };
 
 struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void *ctx);

@@ -71,11 +71,18 @@ struct stream *stream_plain(struct ev_loop *loop, int fd)
     return s;
 }
 
+int stream_raw_fd(const struct stream *s)
+{
+    return s->ops == &plain_ops ? s->fd : -1;
+}
+
 int stream_release(struct stream *s)
 {
     if (s->ops != &plain_ops)
         return -1;
     int fd = s->fd;
+    if (s->quiet_link != NULL)
+        stream_set_quiet(s, false);
     ev_io_stop(s->loop, &s->io);
     free(s);
     return fd;

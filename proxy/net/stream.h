@@ -17,7 +17,11 @@
 
 struct stream;
 
-enum { STREAM_READ = 1, STREAM_WRITE = 2 };
+enum {
+    STREAM_READ = 1,
+    STREAM_WRITE = 2,
+    STREAM_GONE = 4 /* nothing is wanted, and the connection is dead: see stream_watch() */
+};
 
 /* events: which of the wanted ones are ready; an error shows as every wanted event, and the
  * read or write that follows returns it. The handler may close the stream. */
@@ -46,7 +50,20 @@ struct stream {
     int fd;
     int wanted;
     ev_io io;
+    struct stream *quiet_next, **quiet_link; /* of the streams from which nothing is wanted */
+    bool kept_alive, dead;
 };
+
+/*
+ * A stream from which nothing is wanted has no event that could tell that its peer is gone. The
+ * watch looks at those of its loop every so often, and tells their handlers with STREAM_GONE; TCP
+ * keep-alive finds peers that went without a word. At most one a loop; streams of a loop without
+ * one are not looked at.
+ */
+struct stream_watch;
+struct stream_watch *stream_watch(struct ev_loop *loop, double seconds);
+void stream_watch_stop(struct stream_watch *watch);  /* NULL is fine */
+void stream_set_quiet(struct stream *s, bool quiet); /* for the inline calls below */
 
 /* Takes over a connected, non-blocking, close-on-exec socket. No events are wanted yet. */
 struct stream *stream_plain(struct ev_loop *loop, int fd);
@@ -55,6 +72,9 @@ struct stream *stream_plain(struct ev_loop *loop, int fd);
  */
 int stream_release(struct stream *s);
 
+/* The socket when its bytes are the stream's bytes, else -1. Still the stream's. */
+int stream_raw_fd(const struct stream *s);
+
 static inline void stream_set_handler(struct stream *s, stream_handler *handler, void *ctx)
 {
     s->handler = handler;
@@ -62,8 +82,11 @@ static inline void stream_set_handler(struct stream *s, stream_handler *handler,
 }
 static inline void stream_want(struct stream *s, int events)
 {
-    if (s->wanted != events)
-        s->ops->want(s, events);
+    if (s->wanted == events)
+        return;
+    s->ops->want(s, events);
+    if ((events == 0) != (s->quiet_link != NULL))
+        stream_set_quiet(s, events == 0);
 }
 static inline ssize_t stream_read(struct stream *s, void *p, size_t n)
 {
@@ -88,8 +111,11 @@ static inline void stream_close(struct stream **s)
 {
     struct stream *old = *s;
     *s = NULL;
-    if (old != NULL)
-        old->ops->close(old);
+    if (old == NULL)
+        return;
+    if (old->quiet_link != NULL)
+        stream_set_quiet(old, false);
+    old->ops->close(old);
 }
 /* The same, with a reset instead of a FIN for the peer (SO_LINGER 0): a cut must not look like
  * an orderly end. */

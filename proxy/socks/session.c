@@ -60,7 +60,7 @@ static void session_close(struct socks_session *s, enum err why)
     struct buf out = s->out;
     uint32_t ms = s->snapshot->limits.linger_ms;
     buf_init(&s->out, 0);
-    linger_start(session_release(s), &out, ms);
+    linger_start(session_release(s), &out, ms, ms);
 }
 
 static void refuse_code(struct socks_session *s, enum err err, uint8_t code, const char *reason)
@@ -152,6 +152,62 @@ static void refuse_unauthenticated(struct socks_session *s)
     session_close(s, ERR_AUTH);
 }
 
+/* Sends the replies queued so far. False: the client is gone. */
+static bool flush(struct socks_session *s)
+{
+    if (buf_len(&s->out) == 0)
+        return true;
+    ssize_t n = stream_write(s->client->stream, buf_data(&s->out), buf_len(&s->out));
+    if (n < 0 && !stream_would_block(n, errno)) {
+        session_abort(s, ERR_CLIENT_GONE);
+        return false;
+    }
+    if (n > 0)
+        buf_consume(&s->out, (size_t)n);
+    return true;
+}
+
+static int wanted(const struct socks_session *s)
+{
+    int events = buf_len(&s->out) != 0 ? STREAM_WRITE : 0;
+    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
+    if (s->state == SOCKS_HANDSHAKE || !budget_is_short(&s->worker->budget) ||
+        buf_len(&s->in) < BUDGET_SMALL_READ)
+        events |= STREAM_READ;
+    return events;
+}
+
+/* Reads what has come. False: the client is gone, the session with it. */
+static bool read_more(struct socks_session *s)
+{
+    size_t most = budget_read_size(&s->worker->budget, READ_SIZE);
+    size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
+    if (room == 0)
+        return true;
+    ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
+    if (n < 0 && stream_would_block(n, errno))
+        return true;
+    if (n <= 0) {
+        session_abort(s, ERR_CLIENT_GONE);
+        return false;
+    }
+    buf_commit(&s->in, (size_t)n);
+    budget_report(&s->worker->budget, &s->held, s->in.cap);
+    return true;
+}
+
+/* A client that ended its side with its request gets nothing. */
+static bool still_there(struct socks_session *s)
+{
+    size_t before;
+    do {
+        before = buf_len(&s->in);
+        if (!read_more(s))
+            return false;
+    } while (buf_len(&s->in) != before);
+    return true;
+}
+
 static void take_request(struct socks_session *s)
 {
     const struct socks_handshake *h = &s->handshake;
@@ -161,8 +217,10 @@ static void take_request(struct socks_session *s)
         refuse_unauthenticated(s);
         return;
     }
+    if (!still_there(s))
+        return;
+    request_set_destination(r, h->host, h->host_len, h->port);
     if (r->snapshot->refuse_opaque_tunnels) {
-        request_set_destination(r, h->host, h->host_len, h->port);
         request_violation_socks(r, s->worker);
         refuse(s, ERR_OPAQUE_TUNNEL, NULL);
         return;
@@ -179,27 +237,14 @@ static void take_request(struct socks_session *s)
         session_abort(s, ERR_EARLY_DATA);
         return;
     }
+    if (!flush(s))
+        return;
     s->in.max = (size_t)s->snapshot->limits.early_data_bytes + 1;
     s->state = SOCKS_OPENING;
     ev_timer_stop(s->worker->loop, &s->timer);
     s->egress =
         egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
-    stream_want(s->client->stream, STREAM_READ);
-}
-
-/* Sends the replies queued so far. False: the client is gone. */
-static bool flush(struct socks_session *s)
-{
-    if (buf_len(&s->out) == 0)
-        return true;
-    ssize_t n = stream_write(s->client->stream, buf_data(&s->out), buf_len(&s->out));
-    if (n < 0 && !stream_would_block(n, errno)) {
-        session_abort(s, ERR_CLIENT_GONE);
-        return false;
-    }
-    if (n > 0)
-        buf_consume(&s->out, (size_t)n);
-    return true;
+    stream_want(s->client->stream, wanted(s));
 }
 
 /* A client without a token has less time from its selected method on (section 5.3). */
@@ -239,7 +284,7 @@ static void advance(struct socks_session *s)
     if (!flush(s))
         return;
     hurry(s);
-    stream_want(s->client->stream, STREAM_READ | (buf_len(&s->out) != 0 ? STREAM_WRITE : 0));
+    stream_want(s->client->stream, wanted(s));
 }
 
 static void on_client(void *ctx, struct stream *stream, int events)
@@ -247,25 +292,14 @@ static void on_client(void *ctx, struct stream *stream, int events)
     struct socks_session *s = ctx;
     if ((events & STREAM_WRITE) && !flush(s))
         return;
-    if (events & STREAM_READ) {
-        size_t most = budget_read_size(&s->worker->budget, READ_SIZE);
-        size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
-        ssize_t n = stream_read(stream, buf_reserve(&s->in, room), room);
-        if (n < 0 && stream_would_block(n, errno))
-            return;
-        if (n <= 0) {
-            session_abort(s, ERR_CLIENT_GONE);
-            return;
-        }
-        buf_commit(&s->in, (size_t)n);
-        budget_report(&s->worker->budget, &s->held, s->in.cap);
-    }
+    if ((events & STREAM_READ) && !read_more(s))
+        return;
     if (s->state == SOCKS_HANDSHAKE)
         advance(s);
     else if (buf_len(&s->in) > s->snapshot->limits.early_data_bytes)
         session_abort(s, ERR_EARLY_DATA);
     else
-        stream_want(stream, STREAM_READ | (buf_len(&s->out) != 0 ? STREAM_WRITE : 0));
+        stream_want(stream, wanted(s));
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)

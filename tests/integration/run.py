@@ -3,8 +3,8 @@
 
 usage: run.py [--quick] [--match TEXT] [--jobs N]
 
-Prints each failing test with its output, then "N passed, N failed". A skipped test is a failed
-one: what a test needs, ./dev test installs.
+Prints each failing test with its output, then "N passed, N failed". With CI set, a skipped test is
+a failed one: nothing may be missing there.
 """
 
 import argparse
@@ -49,6 +49,7 @@ class Result(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.ok = True
+        self.skipped_here = False
         self.trouble = io.StringIO()
 
     def note(self, err):
@@ -75,14 +76,19 @@ class Result(unittest.TestResult):
             self.note(err)
 
     def addSkip(self, test, reason):
-        self.note(f"skipped: {reason}")
+        if os.environ.get("CI"):
+            self.note(f"skipped: {reason}")
+        else:
+            self.skipped_here = True
+            self.trouble.write(f"{reason}\n")
 
     def addUnexpectedSuccess(self, test):
         self.note("unexpected success")
 
     def stopTest(self, test):
         super().stopTest(test)
-        json.dump({"id": test.id(), "ok": self.ok, "trouble": self.trouble.getvalue()}, self.out)
+        json.dump({"id": test.id(), "ok": self.ok, "skipped": self.skipped_here,
+                   "trouble": self.trouble.getvalue()}, self.out)
         self.out.write("\n")
         self.out.flush()
 
@@ -113,7 +119,9 @@ def run_module(module, args):
         passed, failed, text = 0, 0, ""
         for line in results.read().splitlines():
             row = json.loads(line)
-            if row["ok"]:
+            if row["skipped"]:
+                text += f"SKIPPED {row['id']}: {row['trouble']}"
+            elif row["ok"]:
                 passed += 1
             else:
                 failed += 1
@@ -136,12 +144,15 @@ def main():
         child(args.child, args)
         return 0
     passed = failed = 0
+    names = []
     modules = sorted(p.stem for p in HERE.glob("test_*.py"))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for ok, bad, text in pool.map(lambda m: run_module(m, args), modules):
             passed += ok
             failed += bad
+            names += [line for line in text.splitlines() if line.startswith("FAILED ")]
             print(text, end="", flush=True)
+    print(*names, sep="\n")
     print(f"{passed} passed, {failed} failed")
     return 0 if failed == 0 and passed > 0 else 1
 

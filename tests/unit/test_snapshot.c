@@ -196,7 +196,7 @@ static void test_warnings(void **state)
 static void test_files(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/test-snapshot-";
+    char directory[] = "/tmp/test-snapshot-XXXXXX";
     assert_non_null(mkdtemp(directory));
     setenv("HOME", directory, 1);
     struct snapshot *s = snapshot_load(NULL, SETTINGS_SANDBOX, false, &warnings, &error);
