@@ -121,14 +121,15 @@ bool connect_readable(struct http_session *s)
     size_t room = limit + 1 - buf_len(&s->in);
     if (room > READ_SIZE)
         room = READ_SIZE;
-    ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
+    /* Mostly there is nothing: the scratch costs no memory to find that out. */
+    ssize_t n = stream_read(s->client->stream, s->worker->scratch, room);
     if (n < 0 && stream_would_block(n, errno))
         return true;
     if (n <= 0) {
         session_abort(s, ERR_CLIENT_GONE, n < 0);
         return false;
     }
-    buf_commit(&s->in, (size_t)n);
+    buf_append(&s->in, s->worker->scratch, (size_t)n);
     if (buf_len(&s->in) <= limit)
         return true;
     session_abort(s, ERR_EARLY_DATA, true);

@@ -1,6 +1,7 @@
 #include "proxy/net/dial.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -50,8 +51,10 @@ static int rank(enum err e)
 {
     switch (e) {
     case ERR_OVERLOADED:
-        return 4;
+        return 5;
     case ERR_UPSTREAM_REFUSED:
+        return 4;
+    case ERR_UPSTREAM_HOST_UNREACHABLE:
         return 3;
     case ERR_UPSTREAM_UNREACHABLE:
         return 2;
@@ -74,7 +77,7 @@ static enum err connect_error(int number)
 
     if (number == ECONNRESET)
         return ERR_UPSTREAM_REFUSED;
-    /* What is left is about the address: no route to take it by. */
+    /* What is left is about the address. */
     return rank(e) > 0 ? e : ERR_UPSTREAM_HOST_UNREACHABLE;
 }
 
@@ -130,12 +133,24 @@ static void finish(struct dial *d, enum err err, int fd, const struct address *a
     dial_free(d);
 }
 
+/* A resolver without a socket finds no name either: that is not the name's fault. */
+static bool out_of_descriptors(void)
+{
+    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return errno == EMFILE;
+    close(fd);
+    return false;
+}
+
 static void finish_failed(struct dial *d)
 {
     enum err err = d->worst;
 
     if (d->queue.count == 0)
-        err = d->denied_count > 0 ? ERR_ADDRESS : ERR_UPSTREAM_DNS;
+        err = d->denied_count > 0    ? ERR_ADDRESS
+              : out_of_descriptors() ? ERR_OVERLOADED
+                                     : ERR_UPSTREAM_DNS;
     finish(d, err, -1, NULL);
 }
 

@@ -184,14 +184,15 @@ static bool read_more(struct socks_session *s)
     size_t room = buf_room(&s->in) < most ? buf_room(&s->in) : most;
     if (room == 0)
         return true;
-    ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, room), room);
+    /* Mostly there is little or nothing: the scratch costs no memory to find that out. */
+    ssize_t n = stream_read(s->client->stream, s->worker->scratch, room);
     if (n < 0 && stream_would_block(n, errno))
         return true;
     if (n <= 0) {
         session_abort(s, ERR_CLIENT_GONE);
         return false;
     }
-    buf_commit(&s->in, (size_t)n);
+    buf_append(&s->in, s->worker->scratch, (size_t)n);
     budget_report(&s->worker->budget, &s->held, s->in.cap);
     return true;
 }

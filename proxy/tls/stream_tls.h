@@ -7,6 +7,8 @@
  * at least, since part of them may already be encrypted.
  * shutdown: sends close_notify, then FIN; reading goes on. Not with bytes that
  * the last writev did not take.
+ * A key update that the peer wants answered while a write is begun ends the
+ * connection: OpenSSL 3.0 answers at once, and finds the write in its way.
  * close: sends nothing. Without stream_shutdown() before, the peer sees a cut.
  */
 #ifndef TLS_STREAM_TLS_H

@@ -292,7 +292,7 @@ static void test_out_of_descriptors(void **state)
     dial(&o, "127.0.0.5");
     run_until(&o.done);
     setrlimit(RLIMIT_NOFILE, &old);
-    assert_int_equal(o.err, ERR_INTERNAL);
+    assert_int_equal(o.err, ERR_OVERLOADED);
 }
 
 static void test_cancel_in_every_state(void **state)

@@ -285,7 +285,7 @@ static bool bulk_send(struct bulk *b, SSL *ssl)
     for (size_t i = 0; i < part; i++)
         bytes[i] = pattern(b->sent + i);
     if (b->blocked == 0 && b->sent % 1000000 < PIECE)
-        SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
+        SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED); /* see stream_tls.h */
     int n = SSL_write(ssl, bytes, (int)part);
     b->blocked = n > 0 ? 0 : part;
     b->sent += n > 0 ? (size_t)n : 0;
