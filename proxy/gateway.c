@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "proxy/acceptor.h"
+#include "proxy/egress/bridge.h"
 #include "proxy/egress/peers.h"
 #include "proxy/egress/pool.h"
 #include "proxy/egress/record.h"
@@ -249,6 +250,7 @@ static void release(struct gateway *g)
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
     pool_free(w->pool);
+    bridges_close(w);
     stream_watch_stop(g->watch);
     peers_free(w->peers);
     pipes_free(w->pipes);

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "proxy/egress/bridge.h"
 #include "proxy/egress/parent_connect.h"
 
 enum { NEXT_HOP_TEXT = 512, NEXT_HOP_WARNING_S = 60 };
@@ -148,14 +149,20 @@ static void on_parent_answer(void *ctx, enum err err, struct stream *stream, str
     }
     if (e->kind == EGRESS_TLS) {
         /* TLS begins with our ClientHello: a server that spoke first is not one. */
-        int fd = buf_len(early) == 0 ? stream_release(stream) : -1;
+        bool spoke = buf_len(early) != 0;
         buf_free(early);
-        if (fd >= 0) {
-            start_target_tls(e, fd);
-        } else {
+        if (spoke) {
             stream_close(&stream);
-            fail(e, ERR_UPSTREAM_TLS, "TLS inside a TLS parent, or the server spoke first");
+            fail(e, ERR_UPSTREAM_TLS, "the server spoke before the TLS handshake");
+            return;
         }
+        int fd = stream_release(stream);
+        if (fd < 0)
+            fd = bridge_open(e->worker, stream);
+        if (fd >= 0)
+            start_target_tls(e, fd);
+        else
+            fail(e, ERR_OVERLOADED, NULL);
         return;
     }
     struct egress_result result = {.err = ERR_NONE, .stream = stream, .early = *early};

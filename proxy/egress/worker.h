@@ -21,6 +21,7 @@
 #include "proxy/settings/snapshot.h"
 #include "proxy/tls/upstream.h"
 
+struct bridge;
 struct client;
 struct peer;
 struct peers;
@@ -42,6 +43,7 @@ struct worker {
     struct violation_store *violations; /* NULL: nobody looks */
     const char *token;                  /* NULL: clients need none */
     struct budget budget;
+    struct bridge *bridges;
     struct client *clients;
     size_t client_count;
     uint64_t client_serial; /* of the newest */

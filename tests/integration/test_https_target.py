@@ -79,7 +79,7 @@ class HttpsTarget(Case):
         self.assertEqual(self.client(proxy).get("https://ok.test/").status, 403)
         self.assertEqual(self.client(proxy).get("https://no.test/").status, 403)
 
-    def test_through_a_parent_by_connect_and_tls(self):
+    def through_a_parent(self, scheme, **kw):
         origin = self.tls("ok.test")
 
         def parent(conn):
@@ -102,12 +102,20 @@ class HttpsTarget(Case):
             back.join()
 
         heads = []
-        hop = self.origin(parent, host="127.0.0.7")
-        proxy = self.proxy(env=self.env, parentProxy={"http": f"http://127.0.0.7:{hop.port}"})
+        hop = self.origin(parent, host="127.0.0.7", **kw)
+        proxy = self.proxy(env=self.env, parentProxy={"http": f"{scheme}://127.0.0.7:{hop.port}"})
         client = self.client(proxy)
-        r = client.get(f"https://ok.test:{origin.port}/p")
-        self.assertEqual((r.status, r.body), (200, b"hello\n"))
+        for path in ("/p", "/q"):
+            r = client.get(f"https://ok.test:{origin.port}{path}")
+            self.assertEqual((r.status, r.body), (200, b"hello\n"))
         client.close()
         self.assertEqual(heads[0].split(b"\r\n")[0],
                          f"CONNECT ok.test:{origin.port} HTTP/1.1".encode())
-        self.assertEqual(origin.targets(), ["/p"])
+        self.assertEqual(len(heads), 1)
+        self.assertEqual(origin.targets(), ["/p", "/q"])
+
+    def test_through_a_parent_by_connect_and_tls(self):
+        self.through_a_parent("http")
+
+    def test_through_an_https_parent(self):
+        self.through_a_parent("https", tls=self.ca.server_context("127.0.0.7"))
