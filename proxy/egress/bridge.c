@@ -56,8 +56,9 @@ int bridge_open(struct worker *w, struct stream *stream)
 
 void bridges_close(struct worker *w)
 {
-    while (w->bridges != NULL) {
-        relay_cancel(w->bridges->relay);
-        bridge_free(w->bridges);
+    for (struct bridge *b = w->bridges, *next; b != NULL; b = next) {
+        next = b->next;
+        relay_cancel(b->relay);
+        bridge_free(b);
     }
 }

@@ -117,8 +117,8 @@ void stream_watch_stop(struct stream_watch *w)
 {
     if (w == NULL)
         return;
-    while (w->quiet != NULL)
-        stream_set_quiet(w->quiet, false);
+    for (struct stream *s = w->quiet; s != NULL; s = s->quiet_next)
+        s->quiet_link = NULL;
     ev_timer_stop(w->loop, &w->timer);
     ev_set_userdata(w->loop, NULL);
     free(w);
