@@ -55,6 +55,7 @@ static struct {
     /* progress */
     long started, finished, errors, idle;
     uint64_t bytes;
+    struct connection *all;
     int epoll;
     char request[1024];
     size_t request_len;
@@ -120,6 +121,9 @@ static void tunnel_open(struct connection *c)
     if (load.mode == MODE_IDLE) {
         c->phase = IDLE;
         load.idle++;
+        /* A few at a time: a rush would show what handshakes take, not what tunnels keep. */
+        if (load.started < load.operations)
+            begin(&load.all[load.started]);
         return;
     }
     send_request(c);
@@ -261,11 +265,12 @@ static double now(void)
 static void run(void)
 {
     struct epoll_event events[256];
-    struct connection *all = calloc((size_t)load.connections, sizeof *all);
-    if (all == NULL)
+    long room = load.mode == MODE_IDLE ? load.operations : load.connections;
+    load.all = calloc((size_t)room, sizeof *load.all);
+    if (load.all == NULL)
         die("calloc");
     for (long i = 0; i < load.connections && load.started < load.operations; i++)
-        begin(&all[i]);
+        begin(&load.all[i]);
     while (load.finished < load.operations && load.idle < load.operations) {
         int n = epoll_wait(load.epoll, events, 256, 20000);
         if (n == 0) {
@@ -281,7 +286,6 @@ static void run(void)
                 readable(c);
         }
     }
-    free(all);
 }
 
 static void compose_request(void)
@@ -344,8 +348,6 @@ int main(int argc, char **argv)
         take_option(argv[i], argv[i + 1]);
     if (load.target == NULL || load.proxy.sin_family == 0)
         usage();
-    if (load.mode == MODE_IDLE)
-        load.connections = load.operations;
     compose_request();
     load.epoll = epoll_create1(EPOLL_CLOEXEC);
     double start = now();
@@ -357,5 +359,6 @@ int main(int argc, char **argv)
     char end;
     while (load.mode == MODE_IDLE && read(STDIN_FILENO, &end, 1) > 0)
         continue;
+    free(load.all);
     return load.errors != 0;
 }

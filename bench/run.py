@@ -274,7 +274,7 @@ def measures(quick):
     return [Measure("tunnel", "/1k", 32, 20000 // scale, "us/tunnel"),
             Measure("request", "/1k", 32, 60000 // scale, "us/request"),
             Measure("transfer", "/big", 2, 4 if not quick else 2, "ms/GB"),
-            Measure("idle", "/", 1, 2000 // scale, "KiB/tunnel")]
+            Measure("idle", "/", 4, 4000 // scale, "KiB/tunnel")]
 
 
 def generator(load, server, measure):

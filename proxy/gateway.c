@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -349,6 +350,7 @@ int gateway_main(int argc, char **argv)
             log_debug_enable();
         signal(SIGPIPE, SIG_IGN);
         process_no_core_dumps();
+        tzset(); /* reads its file now, not at the first date on the loop */
         raise_descriptor_limit();
         give_memory_back();
         status = start(o);
