@@ -130,8 +130,7 @@ static bool open_listener(struct gateway *g, const struct listen_spec *spec, uns
     return true;
 }
 
-/* The command line's listeners, else the settings', and in any case those a service manager
- * passed. */
+/* Those a service manager passed and those of the command line, else those of the settings. */
 static bool open_listeners(struct gateway *g, const struct gateway_options *o, struct buf *error)
 {
     const struct snapshot *s = g->worker->snapshot;
@@ -147,7 +146,8 @@ static bool open_listeners(struct gateway *g, const struct gateway_options *o, s
     for (size_t i = 0; i < o->listen_count; i++)
         if (!open_listener(g, &o->listen[i], flags, error))
             return false;
-    for (char **text = s->listen; o->listen_count == 0 && text != NULL && *text != NULL; text++)
+    bool given = g->listener_count != 0;
+    for (char **text = s->listen; !given && text != NULL && *text != NULL; text++)
         if (!listen_parse(*text, &spec, error) || !open_listener(g, &spec, flags, error))
             return false;
     if (g->listener_count == 0) {

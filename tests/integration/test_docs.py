@@ -148,6 +148,16 @@ class Files(Case):
         self.assertEqual([line.split()[0] for line in out.splitlines()], ["allow", "ask", "deny"])
 
     @quick
+    def test_the_service_unit_uses_options_that_there_are(self):
+        unit = (TOP / "examples" / "srt-proxy.service").read_text()
+        command = re.search(r"^ExecStart=(\S+) proxy (.*)$", unit, re.M).group(2)
+        _, usage, _ = run_srt("proxy", "--help")
+        options = re.findall(r"--[a-z-]+", command)
+        self.assertGreaterEqual(len(options), 2)
+        for option in options:
+            self.assertIn(option, usage)
+
+    @quick
     def test_the_gateway_that_dev_run_starts(self):
         """./dev run prints one destination that is allowed and one that is refused."""
         text = (TOP / "dev").read_text()

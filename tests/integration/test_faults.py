@@ -256,12 +256,14 @@ class Origins(Faults):
                     for _ in range(ROUNDS):
                         client = self.client(self.gateway)
                         client.send(f"POST http://ok.test:{origin.port}/ HTTP/1.1\r\nHost: x\r\n"
-                                    "Content-Length: 100000000\r\n\r\n")
+                                    f"Content-Length: {50 * len(BIG)}\r\n\r\n")
                         try:
-                            while True:
+                            for _ in range(50):
                                 client.send(BIG)
+                            client.rest()
                         except ConnectionError:
-                            client.close()
+                            pass
+                        client.close()
         self.rests()
 
     def test_tunnels(self):

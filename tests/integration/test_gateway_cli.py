@@ -199,10 +199,12 @@ class Running(Case):
             self.assertEqual(process.wait(WAIT), 0)
 
     def test_listeners_of_a_service_manager(self):
+        """They take the place of those in the settings, which a unit may well name again."""
         path = self.directory / "s.json"
-        path.write_text(json.dumps(settings()))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = listener.getsockname()
+            path.write_text(json.dumps(settings(
+                proxy={"listen": [f"{address[0]}:{address[1]}"]})))
             # descriptor 3, and the process id of the program itself: what sd_listen_fds(3) checks
             script = f'exec 3<&{listener.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
             process = subprocess.Popen(

@@ -23,7 +23,8 @@ NAMES = ((b"Content-Length", b"Transfer-Encoding"), (b"content-length", b"transf
          (b"CONTENT-LENGTH", b"TRANSFER-ENCODING"), (b"Content_Length", b"Transfer_Encoding"),
          (b"Content-Length ", b"Transfer-Encoding "), (b" Content-Length", b" Transfer-Encoding"),
          (b"Content-Length\t", b"Transfer-Encoding\t"), (b"\x00Content-Length", b"Transfer-Encoding\x00"),
-         (b"X\nContent-Length", b"X\nTransfer-Encoding"), (b"X: y\rContent-Length", b"X\rTransfer-Encoding"),
+         (b"X\nContent-Length", b"X\nTransfer-Encoding"),
+         (b"X: y\rContent-Length", b"X\rTransfer-Encoding"),
          (b"Content-Length\x0b", b"Transfer\x20Encoding"), (b"Content--Length", b"Transfer-Encodin\xe7"))
 COLONS = (b": ", b":", b":\t", b" : ", b": \t ", b":\r\n ", b":\r\n\t", b":\n ", b"::", b": \r\n\r\n")
 ENDS = (b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r", b"\r\r\n", b"\n\r\n", b" \r\n", b"\x00\r\n", b"")
@@ -81,13 +82,13 @@ def scratched(r):
 
 
 class Smuggling(Case):
-    def start(self):
+    def start(self, **timeouts):
         self.strict = StrictOrigin()
         self.addCleanup(self._close_origin, self.strict)
         self.nginx = NginxFront(self.directory / "nginx")
         self.addCleanup(self.nginx.close)
         self.gateway = self.proxy(self.strict, self.nginx,
-                                  timeouts={"expectContinueMs": 10})
+                                  timeouts={"expectContinueMs": 10, **timeouts})
 
     def exchange(self, origin, number, mutation, method, end=True):
         """Sends the mutated request, alone or among others, with a hidden one behind it and, with
@@ -179,7 +180,7 @@ class Smuggling(Case):
         self.assertEqual(self.nginx.inner.violations, [])
 
     def test_legal_spellings(self):
-        self.start()
+        self.start(keepAliveMs=100)  # the hidden one is refused and leaves the connection open
         chunks = b"5;ext\r\nhello\r\n0;a=\"b c\"\r\n\r\n"
         head = b" HTTP/1.1\r\nHost: ok.test\r\n%s\r\n\r\n"
         for number, text in enumerate((
