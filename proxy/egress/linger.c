@@ -8,7 +8,8 @@ struct linger_session {
     struct client *client;
     struct buf out;
     bool fin_sent;
-    double until; /* ev_now() at which it ends in any case */
+    uint64_t upload; /* announced bytes that have not come yet */
+    double until;    /* ev_now() at which they are waited for no longer */
     ev_timer timer;
 };
 
@@ -42,6 +43,15 @@ static bool finish_sending(struct linger_session *l)
     return true;
 }
 
+static void count_upload(struct linger_session *l, uint64_t n)
+{
+    struct ev_loop *loop = l->client->worker->loop;
+    if (l->upload == 0 || ev_now(loop) >= l->until)
+        return;
+    l->upload -= n < l->upload ? n : l->upload;
+    ev_timer_again(loop, &l->timer);
+}
+
 static int wanted(const struct linger_session *l)
 {
     return l->fin_sent ? STREAM_READ : STREAM_READ | STREAM_WRITE;
@@ -60,8 +70,8 @@ static void on_event(void *ctx, struct stream *stream, int events)
             linger_end(l);
             return;
         }
-        if (n > 0 && ev_now(l->client->worker->loop) < l->until)
-            ev_timer_again(l->client->worker->loop, &l->timer);
+        if (n > 0)
+            count_upload(l, (uint64_t)n);
         if (n == 0) {
             /* Nothing more will come; only what is queued is left to do. */
             stream_want(stream, STREAM_WRITE);
@@ -84,7 +94,8 @@ static void on_stop(struct client *c, bool at_once)
         linger_end(c->owner);
 }
 
-void linger_start(struct client *client, struct buf *out, uint32_t ms, uint32_t most_ms)
+void linger_start(struct client *client, struct buf *out, uint32_t ms, uint64_t upload,
+                  uint32_t upload_ms)
 {
     struct linger_session *l = mem_alloc(sizeof *l);
     l->client = client;
@@ -92,7 +103,8 @@ void linger_start(struct client *client, struct buf *out, uint32_t ms, uint32_t 
     buf_init(out, 0);
     client->owner = l;
     client->stop = on_stop;
-    l->until = ev_now(client->worker->loop) + most_ms / 1e3;
+    l->until = ev_now(client->worker->loop) + upload_ms / 1e3;
+    l->upload = upload;
     ev_timer_init(&l->timer, on_timer, 0, ms / 1e3);
     l->timer.data = l;
     ev_timer_again(client->worker->loop, &l->timer);

@@ -10,9 +10,13 @@
 #include "base/buf.h"
 #include "proxy/egress/worker.h"
 
-/* Takes over the client, whose session is gone, and the bytes of `out`. Never frees the client
- * from inside. ms: without a byte from the client; most_ms: in all, so that a long upload does not
- * cost the client the answer that came early. */
-void linger_start(struct client *client, struct buf *out, uint32_t ms, uint32_t most_ms);
+/*
+ * Takes over the client, whose session is gone, and the bytes of `out`. Never frees the client
+ * from inside. ms: how long it takes; while the client sends the `upload` bytes it has announced,
+ * that counts from its last byte, up to upload_ms in all, so that a long upload does not cost it
+ * the answer that came early.
+ */
+void linger_start(struct client *client, struct buf *out, uint32_t ms, uint64_t upload,
+                  uint32_t upload_ms);
 
 #endif

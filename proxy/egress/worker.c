@@ -1,5 +1,6 @@
 #include "proxy/egress/worker.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -7,6 +8,8 @@
 
 #include "base/mem.h"
 #include "proxy/egress/peers.h"
+
+enum { CROWD = 64 };
 
 struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer)
 {
@@ -30,8 +33,18 @@ struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer)
         c->next->link = &c->next;
     c->link = &w->clients;
     w->clients = c;
-    w->client_count++;
+    if (++w->client_count > w->crowd)
+        w->crowd = w->client_count;
     return c;
+}
+
+/* What a crowd leaves in the heap is scattered: it does not go back by itself. */
+static void give_memory_back(struct worker *w)
+{
+    if (w->crowd < CROWD || w->client_count > w->crowd / 4)
+        return;
+    w->crowd = w->client_count;
+    malloc_trim(0);
 }
 
 void client_free(struct client *c)
@@ -44,6 +57,7 @@ void client_free(struct client *c)
     peers_remove(w->peers, c->same);
     free(c);
     w->client_count--;
+    give_memory_back(w);
     if (w->room != NULL && !w->stopping)
         w->room(w->room_ctx);
     if (w->stopping && w->client_count == 0)

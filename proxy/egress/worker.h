@@ -46,6 +46,7 @@ struct worker {
     struct bridge *bridges;
     struct client *clients;
     size_t client_count;
+    size_t crowd;           /* most clients since memory was last given back */
     uint64_t client_serial; /* of the newest */
     bool stopping;
     double next_hop_warning; /* ev_now() from which a failing next hop is warned of again */

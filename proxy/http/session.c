@@ -269,11 +269,13 @@ static enum step start_linger(struct http_session *s)
         return STEP_GONE;
     }
     uint32_t ms = session_limits(s)->linger_ms;
-    /* A client in the middle of its upload needs time to notice the answer. */
-    uint32_t most = body_is_done(&s->body) ? ms : session_limits(s)->request_body_ms;
+    uint32_t upload_ms = session_limits(s)->request_body_ms;
+    uint64_t upload = body_is_done(&s->body)           ? 0
+                      : s->body.framing == BODY_LENGTH ? s->body.left
+                                                       : UINT64_MAX;
     struct buf out = s->out;
     buf_init(&s->out, 0);
-    linger_start(session_release(s), &out, ms, most);
+    linger_start(session_release(s), &out, ms, upload, upload_ms);
     return STEP_GONE;
 }
 

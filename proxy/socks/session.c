@@ -60,7 +60,7 @@ static void session_close(struct socks_session *s, enum err why)
     struct buf out = s->out;
     uint32_t ms = s->snapshot->limits.linger_ms;
     buf_init(&s->out, 0);
-    linger_start(session_release(s), &out, ms, ms);
+    linger_start(session_release(s), &out, ms, 0, 0);
 }
 
 static void refuse_code(struct socks_session *s, enum err err, uint8_t code, const char *reason)
