@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/secret.h"
 #include "proxy/check_lines.h"
+#include "proxy/net/listen.h"
 #include "proxy/settings/notes.h"
 #include "proxy/settings/snapshot.h"
 
@@ -149,7 +151,7 @@ static int check_hosts(const struct policy *policy, const struct options *o)
         if (parse_destination(o->hosts[i], &n, &port))
             show_decision(policy, o->hosts[i], n, port);
         else
-            status = usage_error("%s is not HOST:PORT", o->hosts[i]);
+            status = usage_error("%s is not HOST:PORT, as in www.example.com:443", o->hosts[i]);
     }
     return status;
 }
@@ -185,6 +187,28 @@ static void show_limits(const struct limits *l)
 #undef SHOW
 }
 
+/* What a gateway would stumble over at its start, behind the schema. */
+static bool check_gateway(const struct snapshot *s)
+{
+    unsigned flags = s->listen_any_interface || s->token_file != NULL ? LISTEN_ANY_INTERFACE : 0;
+    struct buf error;
+    bool ok = true;
+    buf_init(&error, 4096);
+    if (s->token_file != NULL) {
+        struct secret *token = secret_read_file(s->token_file, SECRET_TOKEN_MAX, &error);
+        ok = token != NULL;
+        secret_free(token);
+    }
+    for (char **text = s->listen; ok && text != NULL && *text != NULL; text++) {
+        struct listen_spec spec;
+        ok = listen_parse(*text, &spec, &error) && listen_permitted(&spec, flags, &error);
+    }
+    if (!ok)
+        fprintf(stderr, "srt check: %s\n", buf_cstr(&error));
+    buf_free(&error);
+    return ok;
+}
+
 static int check(const struct snapshot *snapshot, const struct options *o)
 {
     if (o->json != NULL)
@@ -193,6 +217,8 @@ static int check(const struct snapshot *snapshot, const struct options *o)
         show_limits(&snapshot->limits);
     if (o->host_count != 0)
         return check_hosts(snapshot->policy, o);
+    if (!check_gateway(snapshot))
+        return EXIT_INVALID;
     if (!o->show)
         puts("ok");
     return EXIT_OK;

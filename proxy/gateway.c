@@ -20,6 +20,7 @@
 #include "proxy/egress/record.h"
 #include "proxy/gateway_options.h"
 #include "proxy/port_file.h"
+#include "proxy/self_parent.h"
 
 /* How long a full log waits before it is tried again. */
 static const double LOG_RETRY_S = 0.1;
@@ -299,6 +300,8 @@ static int run(const struct gateway_options *o, struct snapshot *snapshot)
     g->worker = mem_alloc(sizeof *g->worker);
     buf_init(&error, 4096);
     if (!prepare_worker(g, snapshot, o, &error) || !open_listeners(g, o, &error) ||
+        !self_parent_absent(snapshot->routes, g->listeners, g->listener_count,
+                            g->worker->dialer.interfaces, &error) ||
         (o->port_file != NULL &&
          !port_file_write(o->port_file, g->listeners, g->listener_count, &error)))
         status = fail(buf_cstr(&error));

@@ -78,12 +78,19 @@ static bool bind_tcp(int fd, const struct listen_spec *spec, unsigned flags)
            listen(fd, LISTEN_BACKLOG) == 0;
 }
 
+bool listen_permitted(const struct listen_spec *spec, unsigned flags, struct buf *error)
+{
+    if (spec->kind != LISTEN_TCP || (flags & LISTEN_ANY_INTERFACE) || is_loopback(&spec->address))
+        return true;
+    buf_printf(error, "%s is not a loopback address", spec->text);
+    return false;
+}
+
 static struct listener *open_tcp(const struct listen_spec *spec, unsigned flags, struct buf *error)
 {
     int family = spec->address.family == 6 ? AF_INET6 : AF_INET;
 
-    if (!(flags & LISTEN_ANY_INTERFACE) && !is_loopback(&spec->address)) {
-        buf_printf(error, "%s is not a loopback address", spec->text);
+    if (!listen_permitted(spec, flags, error)) {
         return NULL;
     }
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

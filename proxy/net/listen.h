@@ -30,6 +30,10 @@ struct listen_spec {
 
 /* False with a message that starts with the text in *error. */
 bool listen_parse(const char *text, struct listen_spec *out, struct buf *error);
+/* False, with the message that listener_open() has for it, when others than this host could reach
+ * it and LISTEN_ANY_INTERFACE is not among the flags. */
+bool listen_permitted(const struct listen_spec *spec, unsigned flags, struct buf *error);
+
 /* The spec of an inherited descriptor. */
 void listen_inherited(int fd, struct listen_spec *out);
 

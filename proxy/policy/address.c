@@ -307,12 +307,14 @@ static bool parse_prefix(const char *s, size_t n, unsigned *out)
 bool address_range_parse(const char *s, size_t n, struct address_range *out)
 {
     const char *slash = n != 0 ? memchr(s, '/', n) : NULL;
-    size_t len = slash != NULL ? (size_t)(slash - s) : n, zone;
+    size_t whole = slash != NULL ? (size_t)(slash - s) : n;
+    const char *percent = whole != 0 ? memchr(s, '%', whole) : NULL;
+    size_t len = percent != NULL ? (size_t)(percent - s) : whole; /* whatever the zone */
     uint8_t bytes[16];
     unsigned prefix = 128;
 
     *out = (struct address_range){0};
-    if (slash != NULL && !parse_prefix(slash + 1, n - len - 1, &prefix))
+    if (slash != NULL && !parse_prefix(slash + 1, n - whole - 1, &prefix))
         return false;
     if (parse_ipv4(s, len, bytes)) {
         if (slash != NULL && prefix > 32)
@@ -320,7 +322,7 @@ bool address_range_parse(const char *s, size_t n, struct address_range *out)
         out->first.family = 4;
         memcpy(out->first.bytes, bytes, 4);
     } else {
-        if (len == 0 || !parse_with_zone(s, len, bytes, &zone))
+        if (len == 0 || !parse_ipv6(s, len, bytes))
             return false;
         set_ipv6(&out->first, bytes);
         if (out->first.family == 4) {

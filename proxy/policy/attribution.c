@@ -13,6 +13,7 @@ enum {
     ENCODED_MAX = 4 * KEY_UNITS /* base64 of three bytes a UTF-16 unit */
 };
 
+static const char half_pair[] = "\xEF\xBF\xBD";
 static const char user_prefix[] = "srt.";
 enum { PREFIX_LEN = sizeof user_prefix - 1 };
 
@@ -21,8 +22,11 @@ void attribution_encode(struct buf *encoded, struct buf *user, const char *comma
     struct buf key, text;
     size_t cut = text_cut(command, n, KEY_UNITS);
 
-    buf_init(&key, 3 * cut + 1);
+    buf_init(&key, 3 * cut + sizeof half_pair);
     text_utf8_repair(&key, command, cut);
+    /* The cut is by units: half of a pair at the end shows as U+FFFD. */
+    if (cut < n && text_cut(command, n, KEY_UNITS - 1) == cut)
+        buf_puts(&key, half_pair);
     buf_init(&text, 2 * buf_len(&key) + 4);
     text_base64(&text, buf_len(&key) != 0 ? buf_data(&key) : NULL, buf_len(&key));
 

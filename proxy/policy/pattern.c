@@ -293,6 +293,8 @@ bool pattern_list_covers(const struct pattern_list *list, const char *inject, si
         covered = name_table_find(list->names, NAME_UNDER, t.text, t.len, NAME_PORT_IGNORED) !=
                       NAME_NONE ||
                   name_table_find_under(list->names, t.text, t.len, NAME_PORT_IGNORED) != NAME_NONE;
+    else
+        covered = name_table_find(list->names, NAME_ANY, "", 0, NAME_PORT_IGNORED) != NAME_NONE;
     free(t.text);
     return covered;
 }

@@ -201,12 +201,18 @@ static bool is_direct(const struct routes *r, const struct host *host)
     return name_table_find_under(r->names, host->text, host->len, NAME_EVERY_PORT) != NAME_NONE;
 }
 
-const struct parent_proxy *routes_find(const struct routes *r, const struct host *host,
-                                       enum route_kind kind)
+const struct parent_proxy *routes_parent(const struct routes *r, enum route_kind kind)
 {
     if (r == NULL)
         return NULL;
     const struct parent_proxy *parent =
         kind == ROUTE_TUNNEL && r->https.host != NULL ? &r->https : &r->http;
-    return parent->host == NULL || is_direct(r, host) ? NULL : parent;
+    return parent->host != NULL ? parent : NULL;
+}
+
+const struct parent_proxy *routes_find(const struct routes *r, const struct host *host,
+                                       enum route_kind kind)
+{
+    const struct parent_proxy *parent = routes_parent(r, kind);
+    return parent == NULL || is_direct(r, host) ? NULL : parent;
 }

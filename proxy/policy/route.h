@@ -43,6 +43,9 @@ enum route_kind {
     ROUTE_TUNNEL /* CONNECT, SOCKS, an absolute https:// target */
 };
 
+/* The parent of a kind, whatever the destination; NULL: none. */
+const struct parent_proxy *routes_parent(const struct routes *r, enum route_kind kind);
+
 /* The parent for a canonical host, or NULL for a direct dial. */
 const struct parent_proxy *routes_find(const struct routes *r, const struct host *host,
                                        enum route_kind kind);

@@ -59,6 +59,15 @@ static bool is_mask(const json_t *entry)
     return equals(json_object_get(entry, "mode"), "mask");
 }
 
+/* A path may hold a NUL as far as the schema goes. */
+static bool holds_glob(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memchr("*?[]", s[i], 4) != NULL)
+            return true;
+    return false;
+}
+
 /* A path that is a glob and ends in a separator, at the current path. */
 static void deny_glob(struct validation *v, const json_t *entry)
 {
@@ -66,7 +75,7 @@ static void deny_glob(struct validation *v, const json_t *entry)
     size_t n = json_string_length(entry), kept = n;
     while (kept != 0 && s[kept - 1] == '/')
         kept--;
-    if (kept == n || (s[0] != '/' && s[0] != '~') || strpbrk(s, "*?[]") == NULL)
+    if (kept == n || (s[0] != '/' && s[0] != '~') || !holds_glob(s, n))
         return;
     validation_issue(v,
                      "Deny glob \"%s\" ends in a separator, so as a pattern it can match no path. "
@@ -263,7 +272,8 @@ static void credentials(struct rules *r)
     const json_t *allowed = json_object_get(r->network, "allowedDomains");
     const json_t *tls = json_object_get(r->network, "tlsTerminate");
     r->allowed = compile(PATTERN_ALLOWED, allowed);
-    r->excluded = compile(PATTERN_PLAIN, json_object_get(tls, "excludeDomains"));
+    /* An entry with a port is an issue of its own; what it covers, it covers all the same. */
+    r->excluded = compile(PATTERN_DENIED, json_object_get(tls, "excludeDomains"));
     r->all_excluded = covers_all_allowed(r->excluded, allowed);
 
     size_t mark = path_push(r->v, "credentials");

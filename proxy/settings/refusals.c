@@ -46,7 +46,9 @@ bool settings_refused(const json_t *document, enum settings_use use, struct buf 
                  "Error: network.tlsTerminate and network.mitmProxy are mutually exclusive\n");
         return true;
     }
-    for (size_t i = 0; use == SETTINGS_GATEWAY && i < sizeof gateway / sizeof gateway[0]; i++)
+    bool gateway_file = use == SETTINGS_GATEWAY ||
+                        (use == SETTINGS_CHECK && json_object_get(document, "proxy") != NULL);
+    for (size_t i = 0; gateway_file && i < sizeof gateway / sizeof gateway[0]; i++)
         if (gateway[i].present(document)) {
             buf_puts(error, gateway[i].line);
             refused = true;

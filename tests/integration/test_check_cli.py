@@ -81,6 +81,21 @@ class Check(Case):
         self.check({"network": {"allowedDomains": [], "deniedDomains": []},
                     "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}})
 
+    def test_what_a_gateway_would_stumble_over(self):
+        secret = self.directory / "secret"
+        secret.write_text("x")
+        secret.chmod(0o644)
+        for proxy, network, text in (
+                ({"listen": ["0.0.0.0:1"]}, {}, "0.0.0.0:1 is not a loopback address"),
+                ({"auth": {"tokenFile": str(self.directory / "none")}}, {}, "none"),
+                ({"auth": {"tokenFile": str(secret)}}, {}, "secret"),
+                ({}, {"tlsTerminate": {}}, "Error: network.tlsTerminate")):
+            with self.subTest(text):
+                out, err = self.check(settings(["ok.test"], proxy=proxy, **network), status=1)
+                self.assertEqual(out, "")
+                self.assertIn(text, err)
+        self.check(settings(["ok.test"], proxy={"listen": ["0.0.0.0:1"], "listenAnyInterface": True}))
+
     def test_warnings(self):
         _, err = self.check(settings(["a..example"], [], {}))
         self.assertEqual(err, 'srt: warning: network.allowedDomains.0: entry "a..example" can match '

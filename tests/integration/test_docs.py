@@ -133,9 +133,12 @@ class Files(Case):
         page = (TOP / "docs" / "srt-settings.5").read_text()
         shown += re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page, re.M | re.S)
         self.assertGreaterEqual(len(shown), 6)
+        token = self.directory / "token"
+        token.write_text("secret")
+        token.chmod(0o600)
         for body in shown:
             path = self.directory / "s.json"
-            path.write_text(body)
+            path.write_text(body.replace("/etc/srt/token", str(token)))
             self.assertEqual(run_srt("check", "--settings", path), (0, "ok\n", ""), body)
 
     @quick

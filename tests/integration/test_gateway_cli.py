@@ -8,7 +8,7 @@ import stat
 import subprocess
 import time
 
-from harness import (SRT, TOKEN, WAIT, Case, Client, Proxy, clean_environment, port_of, quick,
+from harness import (SRT, TOKEN, WAIT, Case, Client, Proxy, clean_environment, free_port, port_of, quick,
                      run_srt, settings)
 
 ABSENT = "Refusing to run with the built-in defaults, which would drop the rules --settings asked for."
@@ -197,6 +197,21 @@ class Running(Case):
             self.assertEqual(client.get("http://no.test/").status, 403)
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(WAIT), 0)
+
+    def test_a_parent_that_is_the_gateway_itself(self):
+        """It would pass each request to itself until descriptors run out."""
+        path = self.directory / "s.json"
+        port = free_port("127.0.0.1")
+        for own, env, listen in (({"http": f"http://127.0.0.1:{port}"}, {}, "127.0.0.1"),
+                                 ({"https": f"localhost:{port}"}, {}, "127.0.0.1"),
+                                 ({}, {"http_proxy": f"http://127.0.0.1:{port}"}, "127.0.0.1"),
+                                 ({"http": f"http://127.0.0.9:{port}"}, {}, "0.0.0.0")):
+            with self.subTest((own, env)):
+                path.write_text(json.dumps(settings(["ok.test"], parentProxy=own)))
+                got, _, err = run_srt("proxy", "--settings", path, "--listen", f"{listen}:{port}",
+                                      "--listen-any-interface", env=env)
+                self.assertEqual(got, 2, err)
+                self.assertIn("is this proxy itself", err)
 
     def test_listeners_of_a_service_manager(self):
         """They take the place of those in the settings, which a unit may well name again."""
