@@ -178,7 +178,7 @@ static bool prepare_worker(struct gateway *g, struct snapshot *snapshot,
     w->room_ctx = g;
     w->budget.mark = snapshot->limits.queued_bytes;
     w->peers = peers_new();
-    w->pipes = pipes_new();
+    w->pipes = pipes_new(w->loop);
     if (snapshot->token_file != NULL) {
         g->token = secret_read_file(snapshot->token_file, SECRET_TOKEN_MAX, error);
         if (g->token == NULL)

@@ -12,6 +12,7 @@
 
 enum {
     REGEX_GROUPS_MAX = 65535,    /* capturing groups of one pattern */
+    REGEX_NAMES_MAX = 2000,      /* group names, and references to them: each looks at all */
     REGEX_NESTING_MAX = 1000,    /* groups within groups; bounds the recursion over the tree */
     REGEX_INFINITE = 0x7fffffff, /* no maximum, and the largest count that is told apart */
     REGEX_UNIT_MAX = 0xffff      /* largest code unit */

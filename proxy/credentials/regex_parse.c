@@ -76,8 +76,15 @@ static struct regex_class *new_class(struct parser *p, uint32_t *node)
     return &t->classes[t->class_count++];
 }
 
-static void keep_name(struct name_list *l, const struct regex_name *name, uint32_t value)
+/* Takes over the name. */
+static void keep_name(struct parser *p, struct name_list *l, struct regex_name *name,
+                      uint32_t value)
 {
+    if (l->count == REGEX_NAMES_MAX) {
+        regex_name_free(name);
+        fail(p, "Regular expression too large");
+        return;
+    }
     if (l->count == l->capacity) {
         l->capacity = l->capacity != 0 ? l->capacity * 2 : 4;
         l->list = mem_resize(l->list, l->capacity, sizeof *l->list);
@@ -299,7 +306,7 @@ static uint32_t parse_named_reference(struct parser *p)
     if (!accept(p, '<') || (why = regex_name_take(p->text, p->n, &p->at, &name)) != NULL)
         fail(p, why);
     else
-        keep_name(&p->references, &name, node);
+        keep_name(p, &p->references, &name, node);
     return node;
 }
 
@@ -396,7 +403,7 @@ static uint32_t parse_group(struct parser *p)
     if (name.count != 0 && find_name(&p->names, &name) != NULL)
         fail(p, "Duplicate capture group name");
     if (name.count != 0)
-        keep_name(&p->names, &name, group->value);
+        keep_name(p, &p->names, &name, group->value);
     return node;
 }
 

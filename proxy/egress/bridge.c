@@ -44,6 +44,7 @@ int bridge_open(struct worker *w, struct stream *stream)
     struct relay_ends ends = {
         .client = stream_plain(w->loop, fds[0]),
         .upstream = stream,
+        .own_client = true,
         .bytes_up = &b->up,
         .bytes_down = &b->down,
         .scratch = w->scratch,

@@ -105,7 +105,8 @@ void linger_start(struct client *client, struct buf *out, uint32_t ms, uint64_t 
     client->stop = on_stop;
     l->until = ev_now(client->worker->loop) + upload_ms / 1e3;
     l->upload = upload;
-    ev_timer_init(&l->timer, on_timer, 0, ms / 1e3);
+    /* A repeat of 0 would be no timer at all. */
+    ev_timer_init(&l->timer, on_timer, 0, (ms != 0 ? ms : 1) / 1e3);
     l->timer.data = l;
     ev_timer_again(client->worker->loop, &l->timer);
     stream_set_handler(client->stream, on_event, l);

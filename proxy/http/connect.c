@@ -45,6 +45,14 @@ static void on_egress(void *ctx, struct egress_result *r)
     session_advance(s);
 }
 
+int connect_wanted(const struct http_session *s)
+{
+    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
+    return budget_is_short(&s->worker->budget) && buf_len(&s->in) >= BUDGET_SMALL_READ
+               ? 0
+               : STREAM_READ;
+}
+
 /* A client that ended its side with its request gets nothing, not even a verdict. False: the
  * session is gone. */
 static bool still_there(struct http_session *s)
@@ -54,16 +62,8 @@ static bool still_there(struct http_session *s)
         before = buf_len(&s->in);
         if (!connect_readable(s))
             return false;
-    } while (buf_len(&s->in) != before);
+    } while (buf_len(&s->in) != before && connect_wanted(s) != 0);
     return true;
-}
-
-int connect_wanted(const struct http_session *s)
-{
-    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
-    return budget_is_short(&s->worker->budget) && buf_len(&s->in) >= BUDGET_SMALL_READ
-               ? 0
-               : STREAM_READ;
 }
 
 static void open_tunnel(struct http_session *s, const struct authority *a)

@@ -19,7 +19,8 @@ int forward_wanted(const struct http_session *s)
         return 0;
     if (x->upstream == NULL || x->request_ended || x->request_dead)
         /* Nothing is needed, but a client that goes away should be noticed. */
-        return buf_len(&s->in) < PENDING_READ ? STREAM_READ : 0;
+        return buf_len(&s->in) < budget_read_size(&s->worker->budget, PENDING_READ) ? STREAM_READ
+                                                                                    : 0;
     return flowing(x) ? STREAM_READ : 0;
 }
 
@@ -177,7 +178,8 @@ bool forward_client_readable(struct http_session *s)
         exchange_want(s);
         return true;
     }
-    ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, PENDING_READ), PENDING_READ);
+    size_t most = budget_read_size(&s->worker->budget, PENDING_READ);
+    ssize_t n = stream_read(s->client->stream, buf_reserve(&s->in, most), most);
     if (n < 0 && stream_would_block(n, errno))
         return true;
     if (n < 0) {

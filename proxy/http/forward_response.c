@@ -79,6 +79,7 @@ static bool final(struct exchange *x)
     body_decoder_init(&x->body, has_no_body(x) ? BODY_NONE : x->head.framing,
                       x->head.content_length, session_limits(s)->trailer_bytes);
     buf_consume(&x->up_in, x->head.length);
+    head_drop_fields(&x->head);
     x->client_waits = false;
     s->request.record.status = (int16_t)x->head.status;
     x->state = EXCHANGE_BODY;

@@ -17,6 +17,14 @@ void head_free(struct head *h)
     head_init(h);
 }
 
+void head_drop_fields(struct head *h)
+{
+    free(h->fields);
+    h->fields = NULL;
+    h->count = 0;
+    h->capacity = 0;
+}
+
 /* Empties h but keeps its array of fields. */
 static void head_reset(struct head *h)
 {

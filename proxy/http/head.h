@@ -84,6 +84,8 @@ enum head_result {
 
 void head_init(struct head *h);
 void head_free(struct head *h);
+/* Gives the array of fields back; everything else stays. */
+void head_drop_fields(struct head *h);
 
 /* Empty lines (CRLF) accepted and counted before a request line, RFC 9112 section 2.2. */
 enum { HEAD_EMPTY_LINES_MAX = 8 };

@@ -206,6 +206,11 @@ static bool dispatch(struct http_session *s, const uint8_t *p)
     if (s->connect)
         return connect_begin(s, p);
     forward_begin(s, p);
+    /* The head is rewritten: an exchange needs its fields no more. */
+    if (s->head.capacity > FIELDS_KEPT)
+        head_drop_fields(&s->head);
+    if (budget_is_short(&s->worker->budget) && buf_len(&s->in) == 0)
+        buf_free(&s->in);
     return s->state != HTTP_EXCHANGE || forward_open(s);
 }
 

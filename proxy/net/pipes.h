@@ -7,9 +7,11 @@
 
 #include <stddef.h>
 
+#include <ev.h>
+
 enum {
     PIPE_BYTES = 262144, /* asked for; what an unprivileged user gets may be less */
-    PIPES_KEPT = 1,      /* idle ones: making one costs little beside what goes through it */
+    PIPES_KEPT = 16,     /* idle ones, for a moment */
     PIPES_MOST = 256     /* in all: two descriptors each */
 };
 
@@ -19,7 +21,8 @@ struct splice_pipe {
     size_t held; /* bytes in it */
 };
 
-struct pipes *pipes_new(void);
+/* Idle pipes that a second has not needed are closed. */
+struct pipes *pipes_new(struct ev_loop *loop);
 void pipes_free(struct pipes *p); /* NULL is fine; all must have been given back */
 
 /* An empty pipe, or NULL when there are too many or none can be made. */

@@ -36,6 +36,7 @@ struct relay {
     size_t held; /* reported to the budget */
     relay_done *done;
     void *ctx;
+    bool own_client;
     bool copies;    /* splice(2) cannot be used */
     enum err error; /* why a direction broke */
 };
@@ -143,6 +144,9 @@ static void flush(struct relay *r, struct direction *d, struct stream *to)
         drain_pipe(r, d, to);
         if (d->pipe == NULL || d->pipe->held != 0)
             return;
+        /* Not kept by a direction that may be idle from now on; the next read takes it again. */
+        pipes_give(r->pipes, d->pipe);
+        d->pipe = NULL;
     }
     if (buf_len(&d->pending) != 0) {
         ssize_t n = stream_write(to, buf_data(&d->pending), buf_len(&d->pending));
@@ -203,12 +207,15 @@ static bool pump_pipe(struct relay *r, struct direction *d, struct stream *from,
         d->pipe->held = (size_t)n;
         drain_pipe(r, d, to);
     }
-    if (n < SPLICE_LEAST && d->pipe != NULL && d->pipe->held == 0) {
-        /* Not so much any more. */
-        d->full_reads = 0;
+    int number = errno;
+    if (n < SPLICE_LEAST && waiting(d) == 0)
+        d->full_reads = 0; /* not so much any more */
+    if (d->pipe != NULL && d->pipe->held == 0) {
+        /* Only one with bytes in it is kept: the direction may be idle from now on. */
         pipes_give(r->pipes, d->pipe);
         d->pipe = NULL;
     }
+    errno = number;
     if (n == 0) {
         if ((d == &r->up ? &r->down : &r->up)->reset)
             return false;
@@ -252,6 +259,15 @@ static bool pump(struct relay *r, struct direction *d, struct stream *from, stru
     return true;
 }
 
+/* A peer that ended its side and went: EPIPE is a reset after its FIN. */
+static bool ended_in_order(const struct stream *s, const struct direction *writes)
+{
+    int number = 0;
+    socklen_t n = sizeof number;
+    return !writes->reset && getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &number, &n) == 0 &&
+           (number == 0 || number == EPIPE);
+}
+
 static void on_event(void *ctx, struct stream *s, int events)
 {
     struct relay *r = ctx;
@@ -260,8 +276,10 @@ static void on_event(void *ctx, struct stream *s, int events)
     struct direction *writes = s == r->client ? &r->down : &r->up;
 
     if (events & STREAM_GONE) {
-        /* What an upstream sent before its reset waits in its socket for a slow client. */
-        if (s == r->client || reads->state != FLOWING || waiting(reads) == 0)
+        /* What one sent before its reset, or a client before its orderly end, waits for the other
+         * side. */
+        bool to_deliver = reads->state == FLOWING && waiting(reads) != 0;
+        if (!to_deliver || (s == r->client && (r->own_client || !ended_in_order(s, writes))))
             finish(r, blame(r, s));
         return;
     }
@@ -311,6 +329,7 @@ struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void 
     r->upstream = ends->upstream;
     r->scratch = ends->scratch;
     r->budget = ends->budget;
+    r->own_client = ends->own_client;
     r->pipes = ends->pipes;
     r->done = done;
     r->ctx = ctx;

@@ -8,6 +8,7 @@
 #ifndef NET_RELAY_H
 #define NET_RELAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/budget.h"
@@ -23,7 +24,8 @@ struct relay;
 typedef void relay_done(void *ctx, enum err why);
 
 struct relay_ends {
-    struct stream *client, *upstream;  /* taken over */
+    struct stream *client, *upstream; /* taken over */
+    bool own_client; /* the client's end is ours: when it closes, nobody is left to deliver for */
     struct buf to_upstream, to_client; /* bytes to be delivered first; taken over (moved) */
     uint64_t *bytes_up, *bytes_down;   /* counters to add to; must outlive the relay */
     uint8_t *scratch;                  /* RELAY_CHUNK bytes, shared by the relays of a loop */

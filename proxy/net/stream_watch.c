@@ -13,6 +13,7 @@ enum { KEEP_IDLE_S = 15, KEEP_INTERVAL_S = 5, KEEP_COUNT = 3 };
 struct stream_watch {
     struct ev_loop *loop;
     struct stream *quiet;
+    struct stream *next; /* of the walk under way */
     size_t count;
     ev_timer timer;
 };
@@ -23,6 +24,8 @@ void stream_set_quiet(struct stream *s, bool quiet)
     if (w == NULL)
         return;
     if (!quiet) {
+        if (w->next == s)
+            w->next = s->quiet_next;
         *s->quiet_link = s->quiet_next;
         if (s->quiet_next != NULL)
             s->quiet_next->quiet_link = s->quiet_link;
@@ -56,14 +59,6 @@ static void keep_alive(struct stream *s)
                          sizeof options[i].value);
 }
 
-/* A Unix socket hangs up as soon as its peer has closed, with bytes still to be read. */
-static bool hangs_up_late(int fd)
-{
-    int domain = AF_UNIX;
-    socklen_t n = sizeof domain;
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain != AF_UNIX;
-}
-
 static void mark_dead(struct stream_watch *w)
 {
     struct pollfd *fds = mem_array(w->count, sizeof *fds);
@@ -76,8 +71,7 @@ static void mark_dead(struct stream_watch *w)
     if (poll(fds, w->count, 0) > 0) {
         i = 0;
         for (struct stream *s = w->quiet; s != NULL; s = s->quiet_next, i++)
-            s->dead = (fds[i].revents & POLLERR) != 0 ||
-                      ((fds[i].revents & POLLHUP) != 0 && hangs_up_late(s->fd));
+            s->dead = (fds[i].revents & (POLLERR | POLLHUP)) != 0;
     }
     free(fds);
 }
@@ -91,15 +85,14 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     if (w->count == 0)
         return;
     mark_dead(w);
-    /* A handler may close any stream: begin anew after each. */
-    do {
-        for (s = w->quiet; s != NULL && !s->dead; s = s->quiet_next)
+    /* A handler may close any stream: the one to go on with moves on by itself then. */
+    for (w->next = w->quiet; (s = w->next) != NULL;) {
+        w->next = s->quiet_next;
+        if (!s->dead)
             continue;
-        if (s != NULL) {
-            s->dead = false;
-            s->handler(s->ctx, s, STREAM_GONE);
-        }
-    } while (s != NULL);
+        s->dead = false;
+        s->handler(s->ctx, s, STREAM_GONE);
+    }
 }
 
 struct stream_watch *stream_watch(struct ev_loop *loop, double seconds)

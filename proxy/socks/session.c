@@ -205,7 +205,8 @@ static bool still_there(struct socks_session *s)
         before = buf_len(&s->in);
         if (!read_more(s))
             return false;
-    } while (buf_len(&s->in) != before);
+    } while (buf_len(&s->in) != before &&
+             (!budget_is_short(&s->worker->budget) || buf_len(&s->in) < BUDGET_SMALL_READ));
     return true;
 }
 
@@ -291,6 +292,10 @@ static void advance(struct socks_session *s)
 static void on_client(void *ctx, struct stream *stream, int events)
 {
     struct socks_session *s = ctx;
+    if (events & STREAM_GONE) {
+        session_abort(s, ERR_CLIENT_GONE);
+        return;
+    }
     if ((events & STREAM_WRITE) && !flush(s))
         return;
     if ((events & STREAM_READ) && !read_more(s))
