@@ -3,7 +3,7 @@
  * buffers report what they hold after each event; past the mark everyone reads
  * in small steps, so that the total stays within
  *
- *     mark + connections * (directions) * BUDGET_SMALL_READ
+ * mark + connections * (a short head, its fields, and a small read each way)
  *
  * and no connection is starved. Chapter 20 section 13.
  */

@@ -60,7 +60,7 @@
       "client connections in all; past it accepting rests until one ends")                       \
     X(connections_per_client, "connectionsPerClient", 0, 0, 1000000,                             \
       "connections of one client address; a further one is closed; 0: no limit")                 \
-    X(queued_bytes, "queuedBytes", 134217728, 65536, 1073741824,                                 \
+    X(queued_bytes, "queuedBytes", 67108864, 65536, 1073741824,                                  \
       "held for slow peers by all connections, past which each is read in steps of 4 KiB")       \
     X(idle_upstreams, "idleUpstreams", 256, 0, 65536,                                            \
       "idle connections to servers kept in all; 0: none")                                        \

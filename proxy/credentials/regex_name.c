@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "proxy/credentials/regex.h"
 
 #define NONE UINT32_MAX
 
@@ -162,4 +163,34 @@ void regex_name_free(struct regex_name *name)
 {
     free(name->codes);
     *name = (struct regex_name){0};
+}
+
+bool regex_names_add(struct regex_names *l, struct regex_name *name, uint32_t value)
+{
+    if (l->count == REGEX_NAMES_MAX) {
+        regex_name_free(name);
+        return false;
+    }
+    if (l->count == l->capacity) {
+        l->capacity = l->capacity != 0 ? l->capacity * 2 : 4;
+        l->list = mem_resize(l->list, l->capacity, sizeof *l->list);
+    }
+    l->list[l->count++] = (struct regex_name_use){*name, value};
+    return true;
+}
+
+const struct regex_name_use *regex_names_find(const struct regex_names *l,
+                                              const struct regex_name *name)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (regex_name_equal(&l->list[i].name, name))
+            return &l->list[i];
+    return NULL;
+}
+
+void regex_names_free(struct regex_names *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        regex_name_free(&l->list[i].name);
+    free(l->list);
 }

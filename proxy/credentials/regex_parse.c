@@ -13,15 +13,6 @@
 
 #define END UINT32_MAX /* past the last unit */
 
-struct name_use {
-    struct regex_name name;
-    uint32_t value; /* group number of a name, node of a reference */
-};
-struct name_list {
-    struct name_use *list;
-    size_t count, capacity;
-};
-
 struct parser {
     const uint16_t *text;
     size_t n, at;
@@ -30,7 +21,7 @@ struct parser {
     unsigned depth;
     uint32_t groups_total; /* of the whole pattern */
     bool has_names;
-    struct name_list names, references;
+    struct regex_names names, references;
 };
 
 static uint32_t peek(const struct parser *p, size_t ahead)
@@ -76,35 +67,11 @@ static struct regex_class *new_class(struct parser *p, uint32_t *node)
     return &t->classes[t->class_count++];
 }
 
-/* Takes over the name. */
-static void keep_name(struct parser *p, struct name_list *l, struct regex_name *name,
+static void keep_name(struct parser *p, struct regex_names *l, struct regex_name *name,
                       uint32_t value)
 {
-    if (l->count == REGEX_NAMES_MAX) {
-        regex_name_free(name);
+    if (!regex_names_add(l, name, value))
         fail(p, "Regular expression too large");
-        return;
-    }
-    if (l->count == l->capacity) {
-        l->capacity = l->capacity != 0 ? l->capacity * 2 : 4;
-        l->list = mem_resize(l->list, l->capacity, sizeof *l->list);
-    }
-    l->list[l->count++] = (struct name_use){*name, value};
-}
-
-static const struct name_use *find_name(const struct name_list *l, const struct regex_name *name)
-{
-    for (size_t i = 0; i < l->count; i++)
-        if (regex_name_equal(&l->list[i].name, name))
-            return &l->list[i];
-    return NULL;
-}
-
-static void free_names(struct name_list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        regex_name_free(&l->list[i].name);
-    free(l->list);
 }
 
 static void count_groups(struct parser *p)
@@ -400,7 +367,7 @@ static uint32_t parse_group(struct parser *p)
     struct regex_node *group = &p->tree->nodes[node];
     group->child = child;
     group->consumes = group->type == REGEX_GROUP && p->tree->nodes[child].consumes;
-    if (name.count != 0 && find_name(&p->names, &name) != NULL)
+    if (name.count != 0 && regex_names_find(&p->names, &name) != NULL)
         fail(p, "Duplicate capture group name");
     if (name.count != 0)
         keep_name(p, &p->names, &name, group->value);
@@ -566,8 +533,8 @@ static uint32_t parse_disjunction(struct parser *p)
 static void resolve_references(struct parser *p)
 {
     for (size_t i = 0; i < p->references.count; i++) {
-        const struct name_use *use = &p->references.list[i];
-        const struct name_use *group = find_name(&p->names, &use->name);
+        const struct regex_name_use *use = &p->references.list[i];
+        const struct regex_name_use *group = regex_names_find(&p->names, &use->name);
         if (group == NULL)
             fail(p, "Invalid named capture referenced");
         else
@@ -586,8 +553,8 @@ const char *regex_parse(const uint16_t *pattern, size_t n, struct regex_tree *tr
         fail(&p, "Unmatched ')'");
     if (p.error == NULL)
         resolve_references(&p);
-    free_names(&p.names);
-    free_names(&p.references);
+    regex_names_free(&p.names);
+    regex_names_free(&p.references);
     return p.error;
 }
 

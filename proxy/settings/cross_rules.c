@@ -63,7 +63,7 @@ static bool is_mask(const json_t *entry)
 static bool holds_glob(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (memchr("*?[]", s[i], 4) != NULL)
+        if (s[i] == '*' || s[i] == '?' || s[i] == '[' || s[i] == ']')
             return true;
     return false;
 }
