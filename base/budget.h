@@ -31,6 +31,13 @@ static inline size_t budget_read_size(const struct budget *b, size_t normal)
     return budget_is_short(b) && normal > BUDGET_SMALL_READ ? BUDGET_SMALL_READ : normal;
 }
 
+/* Whether bytes that cannot go anywhere yet may be read on top of `held` ones. Short of memory,
+ * they wait in their socket. */
+static inline bool budget_may_hold(const struct budget *b, size_t held)
+{
+    return !budget_is_short(b) || held < BUDGET_SMALL_READ;
+}
+
 /* An owner whose last report was *held now holds `now` bytes; 0 before it goes. */
 static inline void budget_report(struct budget *b, size_t *held, size_t now)
 {

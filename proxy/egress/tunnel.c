@@ -38,19 +38,41 @@ static void on_stop(struct client *c, bool at_once)
     tunnel_end(t, ERR_SHUTDOWN);
 }
 
-void tunnel_start(struct client *client, struct stream *upstream, struct buf *to_upstream,
-                  struct buf *to_client, struct request *request)
+/* Our answer is on its way before anything else is set up. What is left of it, and what the
+ * upstream has sent, are the first bytes of the relay. */
+static struct buf first_for_client(struct stream *client, struct buf *answer, struct buf *early)
+{
+    struct buf first;
+    ssize_t n = stream_write(client, buf_data(answer), buf_len(answer));
+    if (n > 0)
+        buf_consume(answer, (size_t)n);
+    buf_init(&first, buf_len(answer) + buf_len(early));
+    if (first.max != 0) {
+        buf_append(&first, buf_data(answer), buf_len(answer));
+        buf_append(&first, buf_data(early), buf_len(early));
+    }
+    buf_free(answer);
+    buf_free(early);
+    return first;
+}
+
+void tunnel_start(struct client *client, struct stream *upstream, struct buf ahead,
+                  struct buf answer, struct buf early, struct request *request)
 {
     struct tunnel *t = mem_alloc(sizeof *t);
+    if (buf_len(&ahead) == 0)
+        buf_free(&ahead); /* an idle tunnel holds none */
     t->client = client;
     request_hand_over(request, &t->record, &t->snapshot);
     client->owner = t;
     client->stop = on_stop;
+    stream_want(client->stream, 0);
+    stream_want(upstream, 0);
     struct relay_ends ends = {
         .client = client->stream,
         .upstream = upstream,
-        .to_upstream = *to_upstream,
-        .to_client = *to_client,
+        .to_upstream = ahead,
+        .to_client = first_for_client(client->stream, &answer, &early),
         .bytes_up = &t->record.bytes_up,
         .bytes_down = &t->record.bytes_down,
         .scratch = client->worker->scratch,
@@ -58,7 +80,5 @@ void tunnel_start(struct client *client, struct stream *upstream, struct buf *to
         .pipes = client->worker->pipes,
     };
     client->stream = NULL;
-    buf_init(to_upstream, 0);
-    buf_init(to_client, 0);
     t->relay = relay_start(&ends, on_relay_done, t);
 }

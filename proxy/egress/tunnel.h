@@ -10,9 +10,13 @@
 #include "proxy/egress/request.h"
 #include "proxy/egress/worker.h"
 
-/* Takes over the client (whose session is gone), the upstream, both buffers' bytes (delivered
- * first) and what the request's record needs; the request is empty afterwards. */
-void tunnel_start(struct client *client, struct stream *upstream, struct buf *to_upstream,
-                  struct buf *to_client, struct request *request);
+/*
+ * Takes over the client (whose session is gone), the upstream, the three buffers, and what the
+ * request's record needs; the request is empty afterwards. ahead: what the client sent before;
+ * answer: ours, for the client, tried at once and not counted; early: what the upstream sent
+ * before.
+ */
+void tunnel_start(struct client *client, struct stream *upstream, struct buf ahead,
+                  struct buf answer, struct buf early, struct request *request);
 
 #endif

@@ -11,26 +11,15 @@ static const char established[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
 
 static void become_tunnel(struct http_session *s, struct egress_result *r)
 {
-    struct stream *client = s->client->stream;
     struct request request = s->request;
-    struct buf up = s->in, down;
-    size_t length = sizeof established - 1;
+    struct buf ahead = s->in, answer = s->out;
 
     memset(&s->request, 0, sizeof s->request);
-    request.record.status = 200;
     buf_init(&s->in, 0);
-    ssize_t n = stream_write(client, established, length);
-    size_t sent = n > 0 ? (size_t)n : 0;
-    buf_init(&down, length + buf_len(&r->early));
-    buf_append(&down, established + sent, length - sent);
-    buf_append(&down, buf_data(&r->early), buf_len(&r->early));
-    buf_free(&r->early);
-    if (buf_len(&up) == 0)
-        buf_free(&up);
-    if (buf_len(&down) == 0)
-        buf_free(&down);
-    stream_want(client, 0);
-    tunnel_start(session_release(s), r->stream, &up, &down, &request);
+    buf_init(&s->out, 0);
+    request.record.status = 200;
+    buf_puts(&answer, established);
+    tunnel_start(session_release(s), r->stream, ahead, answer, r->early, &request);
 }
 
 static void on_egress(void *ctx, struct egress_result *r)
@@ -47,10 +36,7 @@ static void on_egress(void *ctx, struct egress_result *r)
 
 int connect_wanted(const struct http_session *s)
 {
-    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
-    return budget_is_short(&s->worker->budget) && buf_len(&s->in) >= BUDGET_SMALL_READ
-               ? 0
-               : STREAM_READ;
+    return budget_may_hold(&s->worker->budget, buf_len(&s->in)) ? STREAM_READ : 0;
 }
 
 /* A client that ended its side with its request gets nothing, not even a verdict. False: the

@@ -120,19 +120,15 @@ void exchange_upgrade(struct exchange *x)
     struct http_session *s = x->session;
     struct request request = s->request;
     struct stream *upstream = x->upstream;
-    struct buf up = s->in, down = s->out;
+    struct buf ahead = s->in, answer = s->out, early = x->up_in;
 
     memset(&s->request, 0, sizeof s->request);
-    request.record.status = 101;
     buf_init(&s->in, 0);
     buf_init(&s->out, 0);
+    buf_init(&x->up_in, 0);
     x->upstream = NULL;
-    buf_append(&down, buf_data(&x->up_in), buf_len(&x->up_in));
-    stream_want(s->client->stream, 0);
-    stream_want(upstream, 0);
-    if (buf_len(&up) == 0)
-        buf_free(&up);
-    tunnel_start(session_release(s), upstream, &up, &down, &request);
+    request.record.status = 101;
+    tunnel_start(session_release(s), upstream, ahead, answer, early, &request);
 }
 
 void exchange_want(const struct http_session *s)

@@ -80,27 +80,16 @@ static void refuse(struct socks_session *s, enum err err, const char *reason)
 static void become_tunnel(struct socks_session *s, struct egress_result *r)
 {
     struct request request = s->request;
-    struct buf up = s->in, down;
+    struct buf ahead = s->in, answer = s->out;
     uint8_t reply[10];
 
-    request.record.status = 0;
-    socks_reply(0, reply);
     memset(&s->request, 0, sizeof s->request);
     buf_init(&s->in, 0);
-    buf_append(&s->out, reply, sizeof reply);
-    ssize_t n = stream_write(s->client->stream, buf_data(&s->out), buf_len(&s->out));
-    if (n > 0)
-        buf_consume(&s->out, (size_t)n);
-    buf_init(&down, buf_len(&s->out) + buf_len(&r->early));
-    buf_append(&down, buf_data(&s->out), buf_len(&s->out));
-    buf_append(&down, buf_data(&r->early), buf_len(&r->early));
-    buf_free(&r->early);
-    if (buf_len(&up) == 0)
-        buf_free(&up);
-    if (buf_len(&down) == 0)
-        buf_free(&down);
-    stream_want(s->client->stream, 0);
-    tunnel_start(session_release(s), r->stream, &up, &down, &request);
+    buf_init(&s->out, 0);
+    request.record.status = 0;
+    socks_reply(0, reply);
+    buf_append(&answer, reply, sizeof reply);
+    tunnel_start(session_release(s), r->stream, ahead, answer, r->early, &request);
 }
 
 static void on_egress(void *ctx, struct egress_result *r)
@@ -170,9 +159,7 @@ static bool flush(struct socks_session *s)
 static int wanted(const struct socks_session *s)
 {
     int events = buf_len(&s->out) != 0 ? STREAM_WRITE : 0;
-    /* Short of memory, what a client sends ahead waits in its socket until the tunnel is open. */
-    if (s->state == SOCKS_HANDSHAKE || !budget_is_short(&s->worker->budget) ||
-        buf_len(&s->in) < BUDGET_SMALL_READ)
+    if (s->state == SOCKS_HANDSHAKE || budget_may_hold(&s->worker->budget, buf_len(&s->in)))
         events |= STREAM_READ;
     return events;
 }
@@ -205,8 +192,7 @@ static bool still_there(struct socks_session *s)
         before = buf_len(&s->in);
         if (!read_more(s))
             return false;
-    } while (buf_len(&s->in) != before &&
-             (!budget_is_short(&s->worker->budget) || buf_len(&s->in) < BUDGET_SMALL_READ));
+    } while (buf_len(&s->in) != before && budget_may_hold(&s->worker->budget, buf_len(&s->in)));
     return true;
 }
 
