@@ -5,6 +5,7 @@ For each measure and proxy: the rate seen by the load generator, and the CPU tim
 used, from /proc/PID/stat; best of several rounds. Ratios are srt's over the other's:
 below 1 is less work than the other does.
 """
+import abc
 import argparse
 import json
 import os
@@ -78,7 +79,7 @@ def rss_kib(pid):
     return total
 
 
-class Server:
+class Server(abc.ABC):
     """A process of the bench; its configuration lives in a directory of its own."""
 
     name = "?"
@@ -99,8 +100,9 @@ class Server:
             f.write(text)
         return path
 
+    @abc.abstractmethod
     def command(self):
-        raise NotImplementedError
+        """What starts it, in the foreground."""
 
     def start(self):
         log = open(os.path.join(self.dir, "output"), "w")
