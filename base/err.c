@@ -18,9 +18,6 @@ static const struct err_info table[ERR_COUNT] = {
                            "a tunnel that cannot be inspected"},
     [ERR_MISDIRECTED] = {"misdirected", 421, 2, SANDBOX, "misdirected", 0,
                          "Host does not name the destination"},
-    [ERR_NO_HOST_MATCH] = {"no-host", 400, 4, SANDBOX, "bad_request",
-                           "HTTP/1.1 request without a Host header",
-                           "HTTP/1.1 request without Host"},
     [ERR_AUTH] = {"auth", 407, 1, 0, 0, 0, "proxy credentials missing or wrong"},
 
     [ERR_BAD_REQUEST] = {"bad-request", 400, 1, 0, "bad_request", 0, "request does not parse"},

@@ -18,7 +18,6 @@ enum err {
     ERR_ADDRESS,       /* every resolved address is denied */
     ERR_OPAQUE_TUNNEL, /* refuseOpaqueTunnels */
     ERR_MISDIRECTED,   /* requireHostMatch */
-    ERR_NO_HOST_MATCH, /* requireHostMatch and no Host to compare */
     ERR_AUTH,          /* token missing or wrong */
 
     /* The client's fault. */

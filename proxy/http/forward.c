@@ -111,7 +111,6 @@ void exchange_finish(struct exchange *x)
     request_end(&s->request, s->worker, ERR_NONE);
     forward_free(s);
     session_timer_stop(s);
-    s->body_refused = true;
     s->state = HTTP_ANSWERED;
 }
 

@@ -127,7 +127,6 @@ void session_refuse(struct http_session *s, enum err err, const struct refusal *
                     how->reason != NULL ? how->reason : how->detail);
     request_end(&s->request, s->worker, err);
     s->close_after = close;
-    s->body_refused = true;
     s->state = HTTP_ANSWERED;
 }
 
@@ -260,7 +259,6 @@ static enum step take_head(struct http_session *s)
         return STEP_ON;
     }
     body_decoder_init(&s->body, s->head.framing, s->head.content_length, limits->trailer_bytes);
-    s->body_refused = false;
     const uint8_t *head = buf_data(&s->in);
     buf_consume(&s->in, s->head.length);
     return dispatch(s, head) ? STEP_ON : STEP_GONE;
@@ -340,7 +338,7 @@ static int wanted(const struct http_session *s)
         return events | forward_wanted(s);
     case HTTP_ANSWERED:
         /* Without reading, a client that goes away would be noticed only by the timer. */
-        if (!s->client_ended && s->body_refused && !s->close_after && !body_is_done(&s->body))
+        if (!s->client_ended && !s->close_after && !body_is_done(&s->body))
             events |= STREAM_READ;
         return events;
     }

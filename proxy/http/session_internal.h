@@ -51,7 +51,6 @@ struct http_session {
     bool head_method;  /* ... a HEAD */
     bool close_after;  /* the client was told, or asked, that the connection ends */
     bool client_ended; /* the client's FIN was read */
-    bool body_refused; /* the body's rest is read only to be dropped */
 };
 
 static inline const struct limits *session_limits(const struct http_session *s)
