@@ -136,9 +136,12 @@ out:
 
 bool process_no_core_dumps(void)
 {
-    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    struct rlimit limit;
 
-    bool no_core = setrlimit(RLIMIT_CORE, &none) == 0;
+    /* The hard limit stays: programs that this one starts may want theirs back. */
+    bool no_core = getrlimit(RLIMIT_CORE, &limit) == 0;
+    limit.rlim_cur = 0;
+    no_core = no_core && setrlimit(RLIMIT_CORE, &limit) == 0;
     bool undumpable = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
     return no_core && undumpable;
 }

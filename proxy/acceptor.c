@@ -11,6 +11,9 @@
 struct acceptor {
     struct worker *worker;
     struct listener *listener;
+    acceptor_service *serve;
+    void *ctx;
+    struct acceptor *next, **link; /* the worker's list */
     ev_io io;
     ev_timer pause; /* after EMFILE and the like */
     bool warned;    /* once a shortage */
@@ -147,18 +150,20 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
             a->batch = i > 1 ? i : 1;
             return;
         }
-        if (!acceptor_serve(a->worker, fd, (struct sockaddr *)&peer))
+        if (!a->serve(a->ctx, a->worker, fd, (struct sockaddr *)&peer))
             crowd(a, (struct sockaddr *)&peer);
     }
     a->batch = a->batch * 2 < ACCEPT_BATCH ? a->batch * 2 : ACCEPT_BATCH;
 }
 
-void acceptor_resume(struct acceptor *a)
+void acceptors_resume(struct worker *w)
 {
-    if (!a->full)
-        return;
-    a->full = false;
-    ev_io_start(a->worker->loop, &a->io);
+    for (struct acceptor *a = w->acceptors; a != NULL; a = a->next) {
+        if (!a->full)
+            continue;
+        a->full = false;
+        ev_io_start(w->loop, &a->io);
+    }
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int revents)
@@ -168,11 +173,19 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int revents)
     ev_io_start(loop, &a->io);
 }
 
-struct acceptor *acceptor_new(struct worker *w, struct listener *listener)
+struct acceptor *acceptor_new_for(struct worker *w, struct listener *listener,
+                                  acceptor_service *serve, void *ctx)
 {
     struct acceptor *a = mem_alloc(sizeof *a);
     a->worker = w;
     a->listener = listener;
+    a->serve = serve;
+    a->ctx = ctx;
+    a->next = w->acceptors;
+    if (a->next != NULL)
+        a->next->link = &a->next;
+    a->link = &w->acceptors;
+    w->acceptors = a;
     a->batch = 1;
     ev_io_init(&a->io, on_acceptable, listener->fd, EV_READ);
     a->io.data = a;
@@ -182,8 +195,24 @@ struct acceptor *acceptor_new(struct worker *w, struct listener *listener)
     return a;
 }
 
+static bool serve_by_first_byte(void *ctx, struct worker *w, int fd, const struct sockaddr *peer)
+{
+    (void)ctx;
+    return acceptor_serve(w, fd, peer);
+}
+
+struct acceptor *acceptor_new(struct worker *w, struct listener *listener)
+{
+    return acceptor_new_for(w, listener, serve_by_first_byte, NULL);
+}
+
 void acceptor_free(struct acceptor *a)
 {
+    if (a == NULL)
+        return;
+    *a->link = a->next;
+    if (a->next != NULL)
+        a->next->link = a->link;
     ev_io_stop(a->worker->loop, &a->io);
     ev_timer_stop(a->worker->loop, &a->pause);
     listener_close(&a->listener);

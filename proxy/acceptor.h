@@ -13,11 +13,17 @@ struct acceptor;
 
 /* Takes over the listener. */
 struct acceptor *acceptor_new(struct worker *w, struct listener *listener);
-/* Closes the listener; the clients it brought stay. */
+/* Closes the listener; the clients it brought stay. Before the worker goes. */
 void acceptor_free(struct acceptor *a);
 
-/* A client has gone: goes on when it was the limit of connections that it rested for. */
-void acceptor_resume(struct acceptor *a);
+/* What is done with a connection instead of acceptor_serve(), which see. */
+typedef bool acceptor_service(void *ctx, struct worker *w, int fd, const struct sockaddr *peer);
+struct acceptor *acceptor_new_for(struct worker *w, struct listener *listener,
+                                  acceptor_service *serve, void *ctx);
+
+/* A client has gone: those of the worker's acceptors go on that rested for the limit of
+ * connections. */
+void acceptors_resume(struct worker *w);
 
 /* Serves one connected client socket, whose first byte decides. Takes over fd. False: closed, the
  * client's address has too many connections. */

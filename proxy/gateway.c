@@ -1,12 +1,8 @@
 #include "proxy/gateway.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -14,21 +10,18 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "proxy/acceptor.h"
-#include "proxy/egress/bridge.h"
-#include "proxy/egress/peers.h"
-#include "proxy/egress/pool.h"
+#include "proxy/core.h"
 #include "proxy/egress/record.h"
 #include "proxy/gateway_options.h"
 #include "proxy/port_file.h"
 #include "proxy/self_parent.h"
 
-/* How long a full log waits before it is tried again. */
-static const double LOG_RETRY_S = 0.1;
-
 enum { STATUS_OK = 0, STATUS_SETTINGS = 1, STATUS_USAGE = 2 };
 
 struct gateway {
-    struct worker *worker;
+    struct ev_loop *loop;
+    struct core *core;
+    struct worker *worker; /* the core's */
     struct listener *listeners[LISTENERS_MAX];
     struct acceptor *acceptors[LISTENERS_MAX];
     size_t listener_count, acceptor_count;
@@ -36,22 +29,12 @@ struct gateway {
     const char *stopped_by; /* signal name */
     ev_signal term, interrupt, hangup;
     ev_timer drain;
-    ev_timer log_retry; /* the log's sink was full */
-    struct stream_watch *watch;
-    ev_prepare flush_log;
 };
 
 static void emptied(void *ctx)
 {
     struct gateway *g = ctx;
-    ev_break(g->worker->loop, EVBREAK_ALL);
-}
-
-static void room(void *ctx)
-{
-    struct gateway *g = ctx;
-    for (size_t i = 0; i < g->acceptor_count; i++)
-        acceptor_resume(g->acceptors[i]);
+    ev_break(g->loop, EVBREAK_ALL);
 }
 
 static void stop_accepting(struct gateway *g)
@@ -94,21 +77,6 @@ static void on_hangup(struct ev_loop *loop, ev_signal *signal, int revents)
     if (!record_log_reopen(g->worker->log, &error))
         log_warning("%s", buf_cstr(&error));
     buf_free(&error);
-}
-
-static void on_turn(struct ev_loop *loop, ev_prepare *prepare, int revents)
-{
-    struct gateway *g = prepare->data;
-    (void)revents;
-    if (record_log_flush(g->worker->log) && !ev_is_active(&g->log_retry))
-        ev_timer_start(loop, &g->log_retry);
-}
-
-static void on_log_retry(struct ev_loop *loop, ev_timer *timer, int revents)
-{
-    /* Waking up is all: the log is flushed at the end of each turn. */
-    ev_timer_stop(loop, timer);
-    (void)revents;
 }
 
 static int fail(const char *message)
@@ -163,53 +131,30 @@ static bool open_listeners(struct gateway *g, const struct gateway_options *o, s
     return true;
 }
 
-static bool prepare_worker(struct gateway *g, struct snapshot *snapshot,
-                           const struct gateway_options *o, struct buf *error)
+/* Takes the snapshot over. */
+static bool open_core(struct gateway *g, struct snapshot *snapshot, const struct gateway_options *o,
+                      struct buf *error)
 {
-    struct worker *w = g->worker;
-    const char *why = NULL;
-    const char *log = o->log != NULL ? o->log : snapshot->log_file;
-
-    w->loop = ev_default_loop(EVFLAG_AUTO);
-    w->snapshot = snapshot;
-    w->emptied = emptied;
-    w->emptied_ctx = g;
-    w->room = room;
-    w->room_ctx = g;
-    w->budget.mark = snapshot->limits.queued_bytes;
-    w->peers = peers_new();
-    w->pipes = pipes_new(w->loop);
     if (snapshot->token_file != NULL) {
         g->token = secret_read_file(snapshot->token_file, SECRET_TOKEN_MAX, error);
-        if (g->token == NULL)
+        if (g->token == NULL) {
+            snapshot_unref(snapshot);
             return false;
-        w->token = (const char *)g->token->bytes;
+        }
     }
-    w->dialer = (struct dialer){
-        .loop = w->loop,
-        .resolver = resolver_new(w->loop,
-                                 &(struct resolver_options){.servers = snapshot->dns_servers,
-                                                            .use_hosts = snapshot->dns_hosts,
-                                                            .limits = &snapshot->limits},
-                                 &why),
-        .interfaces = interfaces_new(w->loop),
-        .limits = &snapshot->limits,
-    };
-    if (w->dialer.resolver == NULL) {
-        buf_puts(error, why);
+    g->core = core_new(
+        &(struct core_options){
+            .loop = g->loop,
+            .snapshot = snapshot,
+            .log = o->log != NULL ? o->log : snapshot->log_file,
+            .token = g->token != NULL ? (const char *)g->token->bytes : NULL,
+        },
+        error);
+    if (g->core == NULL)
         return false;
-    }
-    w->pool = pool_new(w->loop, w->dialer.interfaces);
-    w->tls = tls_upstream_new();
-    if (w->tls == NULL) {
-        buf_puts(error, "no TLS context could be made");
-        return false;
-    }
-    if (log != NULL) {
-        w->log = record_log_open(log, error);
-        if (w->log == NULL)
-            return false;
-    }
+    g->worker = core_worker(g->core);
+    g->worker->emptied = emptied;
+    g->worker->emptied_ctx = g;
     return true;
 }
 
@@ -218,77 +163,39 @@ static void watch_signal(struct gateway *g, ev_signal *signal, int number,
 {
     ev_signal_init(signal, callback, number);
     signal->data = g;
-    ev_signal_start(g->worker->loop, signal);
+    ev_signal_start(g->loop, signal);
 }
 
 static void serve(struct gateway *g)
 {
-    struct ev_loop *loop = g->worker->loop;
     watch_signal(g, &g->term, SIGTERM, on_stop_signal);
     watch_signal(g, &g->interrupt, SIGINT, on_stop_signal);
     watch_signal(g, &g->hangup, SIGHUP, on_hangup);
     ev_timer_init(&g->drain, on_drained, 0, 0);
     g->drain.data = g;
-    ev_timer_init(&g->log_retry, on_log_retry, LOG_RETRY_S, 0);
-    g->watch = stream_watch(loop, g->worker->snapshot->limits.dead_peer_ms / 1e3);
-    ev_prepare_init(&g->flush_log, on_turn);
-    g->flush_log.data = g;
-    if (g->worker->log != NULL)
-        ev_prepare_start(loop, &g->flush_log);
     for (size_t i = 0; i < g->listener_count; i++) {
         fprintf(stderr, "srt proxy: serving %s\n", g->listeners[i]->address);
         g->acceptors[i] = acceptor_new(g->worker, g->listeners[i]);
         g->listeners[i] = NULL;
     }
     g->acceptor_count = g->listener_count;
-    ev_run(loop, 0);
+    ev_run(g->loop, 0);
     fprintf(stderr, "srt proxy: stopped (%s)\n", g->stopped_by);
 }
 
 static void release(struct gateway *g)
 {
-    struct worker *w = g->worker;
     stop_accepting(g);
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
-    pool_free(w->pool);
-    bridges_close(w);
-    stream_watch_stop(g->watch);
-    peers_free(w->peers);
-    pipes_free(w->pipes);
-    resolver_free(w->dialer.resolver);
-    if (w->dialer.interfaces != NULL)
-        interfaces_free(w->dialer.interfaces);
-    if (w->tls != NULL)
-        tls_upstream_free(w->tls);
-    record_log_close(w->log);
-    if (w->snapshot != NULL)
-        snapshot_unref(w->snapshot);
+    core_free(g->core);
     secret_free(g->token);
-    if (w->loop != NULL) {
-        ev_signal_stop(w->loop, &g->term);
-        ev_signal_stop(w->loop, &g->interrupt);
-        ev_signal_stop(w->loop, &g->hangup);
-        ev_loop_destroy(w->loop);
-    }
-    free(w);
+    ev_timer_stop(g->loop, &g->drain);
+    ev_signal_stop(g->loop, &g->term);
+    ev_signal_stop(g->loop, &g->interrupt);
+    ev_signal_stop(g->loop, &g->hangup);
+    ev_loop_destroy(g->loop);
     free(g);
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-/* Buffers for slow peers go back to the system when they are freed, not into the heap. */
-static void give_memory_back(void)
-{
-    mallopt(M_MMAP_THRESHOLD, RELAY_CHUNK);
-    mallopt(M_TRIM_THRESHOLD, 16 * RELAY_CHUNK);
 }
 
 static int run(const struct gateway_options *o, struct snapshot *snapshot)
@@ -297,9 +204,9 @@ static int run(const struct gateway_options *o, struct snapshot *snapshot)
     struct buf error;
     int status = STATUS_OK;
 
-    g->worker = mem_alloc(sizeof *g->worker);
+    g->loop = ev_default_loop(EVFLAG_AUTO);
     buf_init(&error, 4096);
-    if (!prepare_worker(g, snapshot, o, &error) || !open_listeners(g, o, &error) ||
+    if (!open_core(g, snapshot, o, &error) || !open_listeners(g, o, &error) ||
         !self_parent_absent(snapshot->routes, g->listeners, g->listener_count,
                             g->worker->dialer.interfaces, &error) ||
         (o->port_file != NULL &&
@@ -351,11 +258,7 @@ int gateway_main(int argc, char **argv)
     } else {
         if (o->debug)
             log_debug_enable();
-        signal(SIGPIPE, SIG_IGN);
-        process_no_core_dumps();
-        tzset(); /* reads its file now, not at the first date on the loop */
-        raise_descriptor_limit();
-        give_memory_back();
+        core_prepare_process();
         status = start(o);
     }
     buf_free(&error);

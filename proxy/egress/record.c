@@ -97,6 +97,11 @@ static void set_text(char **field, const char *s, size_t n, size_t units)
     buf_free(&clean);
 }
 
+void record_set_key(struct record *r, const char *key, size_t n)
+{
+    set_text(&r->user, key, n, KEY_UNITS);
+}
+
 void record_set_user(struct record *r, const char *user, size_t n)
 {
     struct buf key;
@@ -109,7 +114,7 @@ void record_set_user(struct record *r, const char *user, size_t n)
     buf_init(&key, TEXT_ROOM);
     attribution_decode(&key, encoded, len);
     if (buf_len(&key) != 0)
-        set_text(&r->user, buf_chars(&key), buf_len(&key), KEY_UNITS);
+        record_set_key(r, buf_chars(&key), buf_len(&key));
     buf_free(&key);
 }
 

@@ -64,6 +64,8 @@ void record_next(struct record *r, double now);
 void record_set_client(struct record *r, const struct sockaddr_storage *peer);
 /* A proxy user name as presented: keeps the attribution key in it, if there is one. */
 void record_set_user(struct record *r, const char *user, size_t n);
+/* The text of an attribution key, decoded already. */
+void record_set_key(struct record *r, const char *key, size_t n);
 /* Canonical, or as the client spelled it when there is no canonical form: any bytes. */
 void record_set_host(struct record *r, const char *host, size_t n);
 void record_set_method(struct record *r, const char *method, size_t n);

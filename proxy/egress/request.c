@@ -17,6 +17,53 @@ void request_begin(struct request *r, const struct client *c, enum record_via vi
     r->record.client = c->peer.family != 0 ? CLIENT_ADDRESS : CLIENT_UNIX;
     r->record.client_address = c->peer;
     r->record.client_port = c->peer_port;
+    if (c->worker->attribution != NULL)
+        record_set_key(&r->record, c->worker->attribution, strlen(c->worker->attribution));
+}
+
+void request_set_user(struct request *r, const char *user, size_t n)
+{
+    size_t len;
+    const char *encoded = attribution_encoded(user, n, &len);
+    if (encoded == NULL)
+        return;
+    free(r->key);
+    r->key = mem_dup_n(encoded, len);
+    record_set_user(&r->record, user, n);
+}
+
+/* Whether a presented key and ours are the same, decoded. */
+static bool is_same_key(const char *presented, const struct buf *ours)
+{
+    struct buf a, b;
+    buf_init(&a, 4096);
+    buf_init(&b, 4096);
+    attribution_decode(&a, presented, strlen(presented));
+    attribution_decode(&b, buf_chars(ours), buf_len(ours));
+    bool same = buf_len(&a) == buf_len(&b) && memcmp(buf_cstr(&a), buf_cstr(&b), buf_len(&a)) == 0;
+    buf_free(&a);
+    buf_free(&b);
+    return same;
+}
+
+/* Section 9: the key as presented, and the text registered for it, else the key's own. */
+static void store_violation(const struct request *r, const struct worker *w, const char *line)
+{
+    struct buf encoded, user;
+    const char *key = r->key, *command = r->record.user;
+    buf_init(&encoded, 4096);
+    buf_init(&user, 4096);
+    if (w->attribution != NULL) {
+        attribution_encode(&encoded, &user, w->attribution, strlen(w->attribution));
+        if (key == NULL || is_same_key(key, &encoded)) {
+            key = key != NULL ? key : buf_cstr(&encoded);
+            command = w->attribution;
+        }
+    }
+    violation_store_add(w->violations, r->snapshot->ignore_violations, line, key, command,
+                        ev_now(w->loop));
+    buf_free(&encoded);
+    buf_free(&user);
 }
 
 static void add_violation(struct request *r, struct worker *w, struct buf *line)
@@ -27,8 +74,7 @@ static void add_violation(struct request *r, struct worker *w, struct buf *line)
     log_debug("%s", buf_cstr(&clean));
     buf_free(&clean);
     if (w->violations != NULL)
-        violation_store_add(w->violations, r->snapshot->ignore_violations, buf_cstr(line), NULL,
-                            r->record.user, ev_now(w->loop));
+        store_violation(r, w, buf_cstr(line));
 }
 
 void request_violation(struct request *r, struct worker *w, const char *host, size_t n,
@@ -117,6 +163,7 @@ void request_hand_over(struct request *r, struct record *record, struct snapshot
     *record = r->record;
     *snapshot = r->snapshot;
     free(r->spelled);
+    free(r->key);
     memset(r, 0, sizeof *r);
 }
 
@@ -127,5 +174,6 @@ void request_end(struct request *r, struct worker *w, enum err close)
     record_finish(&r->record, w->log, close, ev_now(w->loop));
     snapshot_unref(r->snapshot);
     free(r->spelled);
+    free(r->key);
     memset(r, 0, sizeof *r);
 }

@@ -14,12 +14,17 @@ struct request {
     struct host host;          /* canonical */
     uint16_t port;
     struct decision decision;
+    char *key;     /* the attribution key as the client presented it, encoded; NULL: none */
     char *spelled; /* the client's text of the host, for refusals and violation lines */
     struct record record;
 };
 
 /* Starts a request: its clock, its settings, its client. */
 void request_begin(struct request *r, const struct client *c, enum record_via via);
+
+/* The proxy user name that the client gave: the key in it, if any, is what the request is
+ * attributed to instead of the worker's own. */
+void request_set_user(struct request *r, const char *user, size_t n);
 
 /* Names the destination, for refusals that come before any decision. */
 void request_set_destination(struct request *r, const char *host, size_t n, uint16_t port);

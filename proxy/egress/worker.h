@@ -21,6 +21,7 @@
 #include "proxy/settings/snapshot.h"
 #include "proxy/tls/upstream.h"
 
+struct acceptor;
 struct bridge;
 struct client;
 struct peer;
@@ -42,15 +43,18 @@ struct worker {
     struct record_log *log;             /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
     const char *token;                  /* NULL: clients need none */
+    bool token_optional;     /* clients that present no credentials are served all the same */
+    const char *attribution; /* text of the key of those that present none, or NULL */
     struct budget budget;
     struct bridge *bridges;
     struct client *clients;
+    struct acceptor *acceptors;
     size_t client_count;
     size_t crowd;           /* most clients since memory was last given back */
     uint64_t client_serial; /* of the newest */
     bool stopping;
     double next_hop_warning; /* ev_now() from which a failing next hop is warned of again */
-    void (*room)(void *ctx); /* called when a client goes while the limit is reached, or NULL */
+    void (*room)(void *ctx); /* called when a client goes: accepting may go on; or NULL */
     void *room_ctx;
     void (*emptied)(void *ctx); /* called when the last client goes while stopping */
     void *emptied_ctx;

@@ -32,14 +32,16 @@ static bool basic_credentials(const char *s, size_t n, const char **run, size_t 
     return *length != 0;
 }
 
-bool authenticate(const char *token, const struct head *h, const uint8_t *p, struct record *record)
+bool authenticate(const struct worker *w, const struct head *h, const uint8_t *p, struct request *r)
 {
     const struct field *field = find_field(h);
     const char *run;
     size_t length;
+    const char *token = w->token;
     bool ok = token == NULL;
-    if (field == NULL ||
-        !basic_credentials((const char *)p + field->value.at, field->value.len, &run, &length))
+    if (field == NULL)
+        return ok || w->token_optional;
+    if (!basic_credentials((const char *)p + field->value.at, field->value.len, &run, &length))
         return ok;
     struct buf plain;
     buf_init(&plain, length);
@@ -53,7 +55,7 @@ bool authenticate(const char *token, const struct head *h, const uint8_t *p, str
             if (token != NULL)
                 ok = secret_equal(password, password_len, token, strlen(token));
             if (ok)
-                record_set_user(record, user, user_len);
+                request_set_user(r, user, user_len);
         }
     }
     buf_wipe(&plain);

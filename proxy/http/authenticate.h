@@ -7,13 +7,15 @@
 
 #include <stdbool.h>
 
-#include "proxy/egress/record.h"
+#include "proxy/egress/request.h"
 #include "proxy/http/head.h"
 
 /*
- * True when the first Proxy-Authorization field of the head (at p) holds the token, or when none
- * is required (token NULL). The key that the user name presents, if any, goes into the record.
+ * True when the first Proxy-Authorization field of the head (at p) holds the worker's token, when
+ * the worker has none, or when there is no such field and the token is optional. The key that an
+ * accepted user name presents, if any, goes into the request.
  */
-bool authenticate(const char *token, const struct head *h, const uint8_t *p, struct record *record);
+bool authenticate(const struct worker *w, const struct head *h, const uint8_t *p,
+                  struct request *r);
 
 #endif

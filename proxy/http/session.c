@@ -198,7 +198,7 @@ static bool dispatch(struct http_session *s, const uint8_t *p)
         session_refuse(s, ERR_EXPECTATION, &(struct refusal){.close = true});
         return true;
     }
-    if (!authenticate(s->worker->token, &s->head, p, &s->request.record)) {
+    if (!authenticate(s->worker, &s->head, p, &s->request)) {
         session_refuse(s, ERR_AUTH, &(struct refusal){0});
         return true;
     }

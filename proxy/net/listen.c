@@ -182,28 +182,63 @@ static int socket_option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
 }
 
-static struct listener *open_inherited(const struct listen_spec *spec, struct buf *error)
+/* Of a listening stream socket, else -1. */
+static int listening_family(int fd)
 {
-    int family = socket_option(spec->fd, SO_DOMAIN);
+    int family = socket_option(fd, SO_DOMAIN);
 
     if ((family != AF_INET && family != AF_INET6 && family != AF_UNIX) ||
-        socket_option(spec->fd, SO_TYPE) != SOCK_STREAM ||
-        socket_option(spec->fd, SO_ACCEPTCONN) != 1) {
+        socket_option(fd, SO_TYPE) != SOCK_STREAM || socket_option(fd, SO_ACCEPTCONN) != 1)
+        return -1;
+    return family;
+}
+
+/* Without an address for a Unix socket. NULL with errno. */
+static struct listener *take_over(int fd, bool is_unix)
+{
+    struct listener *l = listener_new(fd);
+
+    l->is_unix = is_unix;
+    l->loopback = is_unix;
+    if (fd_cloexec(fd, true) && fd_nonblock(fd, true) &&
+        (is_unix || (take_address(l) && set_option(fd, IPPROTO_TCP, TCP_NODELAY))))
+        return l;
+    int number = errno;
+    free(l->address);
+    free(l);
+    errno = number;
+    return NULL;
+}
+
+static struct listener *open_inherited(const struct listen_spec *spec, struct buf *error)
+{
+    int family = listening_family(spec->fd);
+
+    if (family < 0) {
         fail(error, spec, "is not a listening TCP or Unix stream socket");
         return NULL;
     }
-    struct listener *l = listener_new(spec->fd);
-    l->is_unix = family == AF_UNIX;
-    l->loopback = l->is_unix;
-    if (!fd_cloexec(l->fd, true) || !fd_nonblock(l->fd, true) ||
-        (!l->is_unix && (!take_address(l) || !set_option(l->fd, IPPROTO_TCP, TCP_NODELAY)))) {
+    struct listener *l = take_over(spec->fd, family == AF_UNIX);
+    if (l == NULL) {
         fail_errno(error, spec);
-        free(l->address);
-        free(l);
         return NULL;
     }
     free(l->address);
     l->address = mem_dup(spec->text);
+    return l;
+}
+
+struct listener *listener_adopt(int fd)
+{
+    int family = listening_family(fd);
+
+    if (family != AF_INET && family != AF_INET6) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct listener *l = take_over(fd, false);
+    if (l != NULL)
+        l->loopback = true;
     return l;
 }
 

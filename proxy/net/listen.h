@@ -66,6 +66,13 @@ struct listener {
  * when it succeeds. */
 struct listener *listener_open(const struct listen_spec *spec, unsigned flags, struct buf *error);
 
+/*
+ * The same for a listening TCP socket that another process made and passed on, possibly in another
+ * network namespace: named by its own address, and taken for one that only this host can reach.
+ * NULL with errno when it is none, and still the caller's.
+ */
+struct listener *listener_adopt(int fd);
+
 /* Closes *l if there is one and clears it. The socket file goes too when it is still the one this
  * process made. */
 void listener_close(struct listener **l);

@@ -222,3 +222,13 @@ void violation_store_subscribe(struct violation_store *s, violation_subscriber *
     s->subscribers[s->subscriber_count] = (struct subscription){fn, ctx};
     notify(s, &s->subscribers[s->subscriber_count++]);
 }
+
+void violation_store_unsubscribe(struct violation_store *s, violation_subscriber *fn, void *ctx)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->subscriber_count; i++)
+        if (s->subscribers[i].fn != fn || s->subscribers[i].ctx != ctx)
+            s->subscribers[kept++] = s->subscribers[i];
+    s->subscriber_count = kept;
+}

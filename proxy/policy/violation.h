@@ -58,5 +58,6 @@ void violation_store_add(struct violation_store *s, const struct violation_filte
 void violation_store_clear(struct violation_store *s); /* the total stays */
 uint64_t violation_store_total(const struct violation_store *s);
 void violation_store_subscribe(struct violation_store *s, violation_subscriber *fn, void *ctx);
+void violation_store_unsubscribe(struct violation_store *s, violation_subscriber *fn, void *ctx);
 
 #endif

@@ -3,18 +3,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "proxy/settings/notes.h"
+#include "proxy/settings/schema.h"
 
 enum {
     READ_CHUNK = 65536,
     NUMBER_PLAIN = 18, /* characters that every 64-bit integer has room for */
     NUMBER_MAX = 4096  /* longer ones are syntax errors of ours: nobody means them */
 };
+
+static const char defaults[] = "{\"network\":{\"allowedDomains\":[],\"deniedDomains\":[]},"
+                               "\"filesystem\":{\"denyRead\":[],\"allowRead\":[],"
+                               "\"allowWrite\":[],\"denyWrite\":[]}}";
 
 static size_t count_digits(const char *s, size_t n)
 {
@@ -139,10 +146,10 @@ static bool is_space(uint32_t c)
            c == 0x205f || c == 0x3000 || c == 0xfeff;
 }
 
-static bool is_blank(const struct buf *content)
+bool settings_blank(const char *text, size_t n)
 {
-    const uint8_t *p = buf_data(content);
-    for (size_t i = 0, n = buf_len(content); i < n;) {
+    const uint8_t *p = (const uint8_t *)text;
+    for (size_t i = 0; i < n;) {
         uint32_t code;
         size_t length = text_utf8_decode(p + i, n - i, &code);
         if (length == 0 || !is_space(code))
@@ -190,7 +197,7 @@ enum load_result settings_read(const char *path, json_t **document, struct buf *
     } else if (number != 0) {
         const char *name = strerrorname_np(number);
         buf_printf(error, "Error: %s could not be read (%s).", path, name != NULL ? name : "EIO");
-    } else if (buf_len(&content) == 0 || is_blank(&content)) {
+    } else if (settings_blank(buf_chars(&content), buf_len(&content))) {
         buf_printf(error, "Error: %s is empty. Delete it, or put a config in it.", path);
     } else {
         *document = settings_parse(buf_chars(&content), buf_len(&content), &why);
@@ -202,4 +209,71 @@ enum load_result settings_read(const char *path, json_t **document, struct buf *
     buf_free(&content);
     buf_free(&why);
     return result;
+}
+
+/* The default settings file. An empty HOME counts as none: the path must not become another. */
+static void default_path(struct buf *path)
+{
+    const char *home = getenv("HOME");
+    if (home == NULL || home[0] == '\0') {
+        const struct passwd *user = getpwuid(getuid());
+        home = user != NULL && user->pw_dir != NULL ? user->pw_dir : "";
+    }
+    buf_printf(path, "%s/.srt-settings.json", home);
+}
+
+static bool is_valid(const char *path, const json_t *document, enum settings_use use,
+                     struct buf *error)
+{
+    struct issues issues;
+    bool valid = schema_validate(document, use, &issues);
+    if (!valid)
+        buf_printf(error, "Error: %s does not hold a valid config — ", path);
+    for (size_t i = 0; i < issues.count; i++) {
+        const struct issue *issue = &issues.list[i];
+        buf_printf(error, "%s%s: %s", i != 0 ? "; " : "",
+                   issue->path[0] != '\0' ? issue->path : "(root)", issue->message);
+    }
+    if (issues.dropped != 0)
+        buf_printf(error, "; and %zu more", issues.dropped);
+    issues_free(&issues);
+    return valid;
+}
+
+static void append_error(struct buf *error, const struct buf *first, bool absent)
+{
+    settings_line(error, buf_chars(first), buf_len(first));
+    buf_puts(error, absent ? "Refusing to run with the built-in defaults, which would drop the "
+                             "rules --settings asked for.\n"
+                           : "Refusing to run with the built-in defaults, which would drop this "
+                             "file's rules (its denyRead, allowRead and credential entries "
+                             "included).\n");
+}
+
+json_t *settings_load(const char *path, enum settings_use use, struct buf *error)
+{
+    struct buf home, line;
+    json_t *document;
+    bool explicit = path != NULL;
+    buf_init(&home, 4096);
+    buf_init(&line, SIZE_MAX / 2);
+    if (!explicit) {
+        default_path(&home);
+        path = buf_cstr(&home);
+    }
+
+    enum load_result result = settings_read(path, &document, &line);
+    if (result == LOAD_ABSENT && !explicit) {
+        buf_clear(&line);
+        document = settings_parse(defaults, sizeof defaults - 1, &line);
+        result = LOAD_OK;
+    }
+    if (result != LOAD_OK || !is_valid(path, document, use, &line)) {
+        append_error(error, &line, result == LOAD_ABSENT);
+        json_decref(document);
+        document = NULL;
+    }
+    buf_free(&home);
+    buf_free(&line);
+    return document;
 }

@@ -28,30 +28,48 @@ static bool has_mitm(const json_t *document)
     return json_object_get(json_object_get(document, "network"), "mitmProxy") != NULL;
 }
 
-static const struct {
+/* A setting that is refused, and what is said about it. */
+struct refused {
     bool (*present)(const json_t *document);
     const char *line;
-} gateway[] = {
+};
+
+static const struct refused gateway[] = {
     {terminates, "Error: network.tlsTerminate: srt proxy passes TLS through and does not terminate "
                  "it; remove the key\n"},
     {settings_mask, "Error: credentials: srt proxy does not put masked credentials back; remove "
                     "the entries with mode \"mask\"\n"},
 };
 
-bool settings_refused(const json_t *document, enum settings_use use, struct buf *error)
+static const struct refused sandbox[] = {
+    {terminates, "Error: network.tlsTerminate: srt passes TLS through and does not terminate it; "
+                 "remove the key\n"},
+    {settings_mask, "Error: credentials: srt does not put masked credentials back; remove the "
+                    "entries with mode \"mask\", or use mode \"deny\"\n"},
+};
+
+static bool refuse(const struct refused *rules, size_t count, const json_t *document,
+                   struct buf *error)
 {
     bool refused = false;
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].present(document)) {
+            buf_puts(error, rules[i].line);
+            refused = true;
+        }
+    return refused;
+}
+
+bool settings_refused(const json_t *document, enum settings_use use, struct buf *error)
+{
     if (terminates(document) && has_mitm(document)) {
         buf_puts(error,
                  "Error: network.tlsTerminate and network.mitmProxy are mutually exclusive\n");
         return true;
     }
-    bool gateway_file = use == SETTINGS_GATEWAY ||
-                        (use == SETTINGS_CHECK && json_object_get(document, "proxy") != NULL);
-    for (size_t i = 0; gateway_file && i < sizeof gateway / sizeof gateway[0]; i++)
-        if (gateway[i].present(document)) {
-            buf_puts(error, gateway[i].line);
-            refused = true;
-        }
-    return refused;
+    if (use == SETTINGS_SANDBOX)
+        return refuse(sandbox, sizeof sandbox / sizeof sandbox[0], document, error);
+    if (use == SETTINGS_GATEWAY || json_object_get(document, "proxy") != NULL)
+        return refuse(gateway, sizeof gateway / sizeof gateway[0], document, error);
+    return false;
 }

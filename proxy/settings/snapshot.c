@@ -1,20 +1,13 @@
 #include "proxy/settings/snapshot.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
 #include "proxy/settings/load.h"
 #include "proxy/settings/notes.h"
 #include "proxy/settings/refusals.h"
-#include "proxy/settings/schema.h"
-
-static const char defaults[] = "{\"network\":{\"allowedDomains\":[],\"deniedDomains\":[]},"
-                               "\"filesystem\":{\"denyRead\":[],\"allowRead\":[],"
-                               "\"allowWrite\":[],\"denyWrite\":[]}}";
 
 /* A member of a member; NULL anywhere gives NULL. */
 static const json_t *get(const json_t *object, const char *outer, const char *inner)
@@ -199,74 +192,46 @@ struct snapshot *snapshot_build(const json_t *document, enum settings_use use, b
     return s;
 }
 
-/* The default settings file. An empty HOME counts as none: the path must not become another. */
-static void default_path(struct buf *path)
-{
-    const char *home = getenv("HOME");
-    if (home == NULL || home[0] == '\0') {
-        const struct passwd *user = getpwuid(getuid());
-        home = user != NULL && user->pw_dir != NULL ? user->pw_dir : "";
-    }
-    buf_printf(path, "%s/.srt-settings.json", home);
-}
-
-static bool is_valid(const char *path, const json_t *document, enum settings_use use,
-                     struct buf *error)
-{
-    struct issues issues;
-    bool valid = schema_validate(document, use, &issues);
-    if (!valid)
-        buf_printf(error, "Error: %s does not hold a valid config — ", path);
-    for (size_t i = 0; i < issues.count; i++) {
-        const struct issue *issue = &issues.list[i];
-        buf_printf(error, "%s%s: %s", i != 0 ? "; " : "",
-                   issue->path[0] != '\0' ? issue->path : "(root)", issue->message);
-    }
-    if (issues.dropped != 0)
-        buf_printf(error, "; and %zu more", issues.dropped);
-    issues_free(&issues);
-    return valid;
-}
-
-static void append_error(struct buf *error, const struct buf *first, bool absent)
-{
-    settings_line(error, buf_chars(first), buf_len(first));
-    buf_puts(error, absent ? "Refusing to run with the built-in defaults, which would drop the "
-                             "rules --settings asked for.\n"
-                           : "Refusing to run with the built-in defaults, which would drop this "
-                             "file's rules (its denyRead, allowRead and credential entries "
-                             "included).\n");
-}
-
 struct snapshot *snapshot_load(const char *path, enum settings_use use, bool environment,
                                struct buf *warnings, struct buf *error)
 {
-    struct snapshot *snapshot = NULL;
-    struct buf home, line;
-    json_t *document;
-    bool explicit = path != NULL;
-    buf_init(&home, 4096);
-    buf_init(&line, SIZE_MAX / 2);
-    if (!explicit) {
-        default_path(&home);
-        path = buf_cstr(&home);
-    }
-
-    enum load_result result = settings_read(path, &document, &line);
-    if (result == LOAD_ABSENT && !explicit) {
-        buf_clear(&line);
-        document = settings_parse(defaults, sizeof defaults - 1, &line);
-        result = LOAD_OK;
-    }
-    if (result != LOAD_OK || !is_valid(path, document, use, &line))
-        append_error(error, &line, result == LOAD_ABSENT);
-    else
-        snapshot = snapshot_build(document, use, environment, warnings, error);
-
+    json_t *document = settings_load(path, use, error);
+    if (document == NULL)
+        return NULL;
+    struct snapshot *snapshot = snapshot_build(document, use, environment, warnings, error);
     json_decref(document);
-    buf_free(&home);
-    buf_free(&line);
     return snapshot;
+}
+
+/* What the fields hold that are fixed once requests are served. */
+static void free_fixed(struct snapshot *s)
+{
+    routes_free(s->routes);
+    free_list(s->strip_response_headers);
+    free_list(s->listen);
+    free_list(s->dns_servers);
+    free(s->token_file);
+    free(s->log_file);
+}
+
+void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present)
+{
+    struct snapshot *first = present->first != NULL ? present->first : present;
+    free_fixed(s);
+    s->first = snapshot_ref(first);
+    s->limits = first->limits;
+    s->routes = first->routes;
+    s->refuse_opaque_tunnels = first->refuse_opaque_tunnels;
+    s->require_host_match = first->require_host_match;
+    s->strip_response_headers = first->strip_response_headers;
+    s->tls_terminate = first->tls_terminate;
+    s->mask_credentials = first->mask_credentials;
+    s->listen = first->listen;
+    s->listen_any_interface = first->listen_any_interface;
+    s->token_file = first->token_file;
+    s->log_file = first->log_file;
+    s->dns_servers = first->dns_servers;
+    s->dns_hosts = first->dns_hosts;
 }
 
 struct snapshot *snapshot_ref(struct snapshot *s)
@@ -280,14 +245,12 @@ void snapshot_unref(struct snapshot *s)
     if (s == NULL || --s->refs != 0)
         return;
     policy_free(s->policy);
-    routes_free(s->routes);
     violation_filter_free(s->ignore_violations);
     pattern_list_free(s->mitm_domains);
-    free_list(s->strip_response_headers);
-    free_list(s->listen);
-    free_list(s->dns_servers);
     free(s->mitm_socket);
-    free(s->token_file);
-    free(s->log_file);
+    if (s->first != NULL)
+        snapshot_unref(s->first);
+    else
+        free_fixed(s);
     free(s);
 }

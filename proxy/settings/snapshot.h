@@ -20,6 +20,7 @@
 
 struct snapshot {
     unsigned refs;
+    struct snapshot *first; /* whose fixed fields these are (snapshot_keep_fixed()), or NULL */
     struct policy *policy;
     struct limits limits;
     struct routes *routes;
@@ -51,10 +52,9 @@ enum settings_use {
 };
 
 /*
- * Reads, validates and compiles. path NULL: the default file, built-in defaults when it is absent.
- * environment: whether parents come from the environment too. On failure returns NULL and *error
- * holds the lines of chapter 10 section 1 (with their newlines). Warnings, each a line with
- * its newline, go to *warnings.
+ * settings_load(), compiled. environment: whether parents come from the environment too. On failure
+ * returns NULL and *error holds the lines to be shown (with their newlines). Warnings, each a line
+ * with its newline, go to *warnings.
  */
 struct snapshot *snapshot_load(const char *path, enum settings_use use, bool environment,
                                struct buf *warnings, struct buf *error);
@@ -62,6 +62,12 @@ struct snapshot *snapshot_load(const char *path, enum settings_use use, bool env
  * settings at fault, a line each. */
 struct snapshot *snapshot_build(const json_t *document, enum settings_use use, bool environment,
                                 struct buf *warnings, struct buf *error);
+/*
+ * Makes the fields of `s`, which nobody uses yet, that chapter 10 section 1 lists as fixed at start
+ * those of `present`: all but the policy, the violation filter and the MITM socket with its
+ * domains.
+ */
+void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present);
 struct snapshot *snapshot_ref(struct snapshot *s);
 void snapshot_unref(struct snapshot *s);
 

@@ -36,9 +36,9 @@ enum { ATYP_IPV4 = 1, ATYP_NAME = 3, ATYP_IPV6 = 4 };
 
 enum { COMMAND_CONNECT = 1, AUTH_SUCCESS = 0, AUTH_FAILURE = 1 };
 
-void socks_init(struct socks_handshake *s, const char *token)
+void socks_init(struct socks_handshake *s, const char *token, bool optional)
 {
-    *s = (struct socks_handshake){.token = token, .state = VERSION};
+    *s = (struct socks_handshake){.token = token, .optional = optional, .state = VERSION};
 }
 
 void socks_reply(uint8_t code, uint8_t out[10])
@@ -82,8 +82,8 @@ static enum socks_step select_method(struct socks_handshake *s)
         s->state = AUTH_VERSION;
     } else if (none) {
         answer(s, 5, METHOD_NONE);
-        s->authenticated = s->token == NULL;
-        s->anonymous = s->token != NULL;
+        s->authenticated = s->token == NULL || s->optional;
+        s->anonymous = !s->authenticated;
         s->state = REQUEST_VERSION;
     } else {
         answer(s, 5, METHOD_UNACCEPTABLE);
@@ -102,10 +102,11 @@ static bool user_is_ours(const struct socks_handshake *s)
 static enum socks_step judge_password(struct socks_handshake *s)
 {
     bool equal = secret_equal(s->host, s->host_len, s->token, strlen(s->token));
+    bool none = s->optional && s->host_len == 0;
 
     explicit_bzero(s->host, sizeof s->host);
     s->host_len = 0;
-    if (!equal || !user_is_ours(s)) {
+    if (!none && (!equal || !user_is_ours(s))) {
         answer(s, 1, AUTH_FAILURE);
         return refuse(s, ERR_SOCKS_PROTOCOL);
     }
@@ -186,6 +187,7 @@ static enum socks_step end_field(struct socks_handshake *s)
     case METHODS:
         return select_method(s);
     case USER:
+        s->user_known = true;
         s->state = PASSWORD_LENGTH;
         return SOCKS_MORE;
     case PASSWORD:

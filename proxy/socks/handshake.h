@@ -20,14 +20,16 @@ enum socks_step {
 
 struct socks_handshake {
     const char *token; /* NULL: none required. Borrowed. */
+    bool optional;     /* the token is: who presents none is served all the same */
     uint8_t state;     /* private: what the next byte is */
     uint8_t left;      /* private: bytes to come of a field of announced length */
     uint8_t offered;   /* private: methods of the greeting that matter */
     uint8_t command;   /* private */
     uint8_t version;
-    bool authenticated;   /* the token was presented, or none is required */
-    bool anonymous;       /* a token is required, and the client offered no way to present one */
+    bool authenticated;   /* may be served: the token was presented, or none is needed */
+    bool anonymous;       /* a token is needed, and the client offered no way to present one */
     bool method_selected; /* the greeting is answered: another deadline may hold (5.3) */
+    bool user_known;      /* all of `user` is in */
     char user[256];       /* of RFC 1929; its length in user_len */
     uint8_t user_len;
     uint8_t atyp;
@@ -39,7 +41,9 @@ struct socks_handshake {
     uint8_t reply_len;
 };
 
-void socks_init(struct socks_handshake *s, const char *token);
+/* optional: a client that offers no password, or gives an empty one (as runtimes do that send the
+ * name of their user unasked), presents no credentials and is served. */
+void socks_init(struct socks_handshake *s, const char *token, bool optional);
 
 /*
  * Consumes from p[0..n) at most one message, or the part of it that is there, sets *used.

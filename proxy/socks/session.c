@@ -258,8 +258,8 @@ static void advance(struct socks_session *s)
         if (step == SOCKS_MORE && used == 0)
             break;
     }
-    if (h->user_len != 0 && s->request.record.user == NULL)
-        record_set_user(&s->request.record, h->user, h->user_len);
+    if (h->user_known && s->request.key == NULL)
+        request_set_user(&s->request, h->user, h->user_len);
     if (step == SOCKS_REQUEST) {
         take_request(s);
         return;
@@ -318,7 +318,7 @@ void socks_session_start(struct client *client, struct buf *first)
     s->in = *first;
     s->in.max = HANDSHAKE_MAX + (size_t)s->snapshot->limits.early_data_bytes;
     buf_init(&s->out, REPLIES_MAX);
-    socks_init(&s->handshake, s->worker->token);
+    socks_init(&s->handshake, s->worker->token, s->worker->token_optional);
     request_begin(&s->request, client, VIA_SOCKS5);
     ev_timer_init(&s->timer, on_timer, s->snapshot->limits.socks_handshake_ms / 1e3, 0);
     s->timer.data = s;

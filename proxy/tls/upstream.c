@@ -56,19 +56,20 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-struct tls_upstream *tls_upstream_new(void)
+/* False when no context can be made. */
+static bool prepare(struct tls_upstream *t)
 {
+    if (t->ctx != NULL)
+        return true;
     if (name_index < 0)
         name_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_name);
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL || name_index < 0) {
         SSL_CTX_free(ctx);
         ERR_clear_error();
-        return NULL;
+        return false;
     }
-    struct tls_upstream *t = mem_alloc(sizeof *t);
     t->ctx = ctx;
-    t->sessions = tls_sessions_new();
     stream_tls_context(ctx);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_app_data(ctx, t);
@@ -76,7 +77,17 @@ struct tls_upstream *tls_upstream_new(void)
     SSL_CTX_sess_set_new_cb(ctx, on_new_session);
     if (tls_roots_load(SSL_CTX_get_cert_store(ctx)) == 0)
         log_warning("no root certificates were found: no upstream's certificate will verify");
-    return t;
+    return true;
+}
+
+struct tls_upstream *tls_upstream_new(bool when_needed)
+{
+    struct tls_upstream *t = mem_alloc(sizeof *t);
+    t->sessions = tls_sessions_new();
+    if (when_needed || prepare(t))
+        return t;
+    tls_upstream_free(t);
+    return NULL;
 }
 
 void tls_upstream_free(struct tls_upstream *t)
@@ -84,7 +95,8 @@ void tls_upstream_free(struct tls_upstream *t)
     if (t == NULL)
         return;
     /* Streams may outlive us: their context stays until the last, but must not call us. */
-    SSL_CTX_set_app_data(t->ctx, NULL);
+    if (t->ctx != NULL)
+        SSL_CTX_set_app_data(t->ctx, NULL);
     SSL_CTX_free(t->ctx);
     tls_sessions_free(t->sessions);
     free(t);
@@ -108,7 +120,7 @@ static bool expect_peer(SSL *ssl, const struct host *name)
 static SSL *make_ssl(struct tls_upstream *t, int fd, const struct host *name,
                      const unsigned char *alpn, size_t alpn_len)
 {
-    SSL *ssl = SSL_new(t->ctx);
+    SSL *ssl = prepare(t) ? SSL_new(t->ctx) : NULL;
 
     if (ssl == NULL)
         return NULL;

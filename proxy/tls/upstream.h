@@ -15,7 +15,9 @@
 
 /* One a worker: roots loaded once, sessions cached per name for resumption. */
 struct tls_upstream;
-struct tls_upstream *tls_upstream_new(void); /* NULL: no context could be made */
+/* when_needed: reading the roots, which takes some 40 ms, waits for the first connection. NULL: no
+ * context could be made. */
+struct tls_upstream *tls_upstream_new(bool when_needed);
 void tls_upstream_free(struct tls_upstream *t);
 
 struct tls_connect;

@@ -27,6 +27,8 @@ static void check_step(const struct socks_handshake *s, enum socks_step step)
     assert((step == SOCKS_REFUSED) == (s->error != ERR_NONE));
     assert(s->error != ERR_INTERNAL);
     assert(!s->authenticated || s->method_selected);
+    assert(!s->anonymous || (!s->authenticated && s->method_selected && !s->optional));
+    assert(s->user_known || !s->authenticated || s->token == NULL || s->optional);
     if (s->reply_len == 10)
         assert(s->reply[0] == 5 && s->reply[2] == 0 && s->reply[3] == 1 &&
                memcmp(s->reply + 4, zeros, sizeof zeros) == 0 && s->authenticated);
@@ -34,10 +36,11 @@ static void check_step(const struct socks_handshake *s, enum socks_step step)
         assert(s->reply_len == 0 || s->reply_len == 2 || s->reply_len == 8);
 }
 
-static void run(struct outcome *o, const char *token, const uint8_t *p, size_t n, size_t piece)
+static void run(struct outcome *o, const char *token, bool optional, const uint8_t *p, size_t n,
+                size_t piece)
 {
     buf_init(&o->replies, 64);
-    socks_init(&o->s, token);
+    socks_init(&o->s, token, optional);
     o->step = SOCKS_MORE;
     o->used = 0;
     while (o->used < n && o->step == SOCKS_MORE) {
@@ -60,8 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const char *token = (data[0] & 1) ? TOKEN : NULL;
     size_t piece = 1 + (data[0] >> 1) % 16;
-    run(&whole, token, data + 1, size - 1, size);
-    run(&pieces, token, data + 1, size - 1, piece);
+    bool optional = (data[0] & 0x20) != 0;
+    run(&whole, token, optional, data + 1, size - 1, size);
+    run(&pieces, token, optional, data + 1, size - 1, piece);
     assert(whole.step == pieces.step);
     assert(buf_len(&whole.replies) == buf_len(&pieces.replies));
     if (buf_len(&whole.replies) != 0)
@@ -71,6 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(whole.used == pieces.used);
     assert(whole.s.error == pieces.s.error);
     assert(whole.s.authenticated == pieces.s.authenticated);
+    assert(whole.s.anonymous == pieces.s.anonymous);
+    assert(whole.s.user_known == pieces.s.user_known);
     assert(whole.s.host_len == pieces.s.host_len && whole.s.port == pieces.s.port);
     assert(memcmp(whole.s.host, pieces.s.host, sizeof whole.s.host) == 0);
     assert(memcmp(whole.s.user, pieces.s.user, sizeof whole.s.user) == 0);

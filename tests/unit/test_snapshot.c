@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,6 +138,90 @@ static void test_what_cannot_be_given_is_refused(void **state)
     assert_null(strstr(buf_cstr(&error), "u:p"));
 }
 
+static void test_what_a_sandbox_cannot_be_given(void **state)
+{
+    (void)state;
+    static const char files[] = ",\"filesystem\":{\"denyRead\":[],\"allowWrite\":[],"
+                                "\"denyWrite\":[]}";
+    static const struct {
+        const char *network, *rest, *error;
+    } rows[] = {
+        {",\"tlsTerminate\":{}", "",
+         "Error: network.tlsTerminate: srt passes TLS through and does not terminate it; remove "
+         "the key\n"},
+        {",\"tlsTerminate\":{}",
+         ",\"credentials\":{\"envVars\":[{\"name\":\"A\",\"mode\":\"mask\"}]}",
+         "Error: network.tlsTerminate: srt passes TLS through and does not terminate it; remove "
+         "the key\n"
+         "Error: credentials: srt does not put masked credentials back; remove the entries with "
+         "mode \"mask\", or use mode \"deny\"\n"},
+        {"",
+         ",\"credentials\":{\"files\":[{\"path\":\"/a\",\"mode\":\"deny\"}],"
+         "\"envVars\":[{\"name\":\"A\",\"mode\":\"deny\"}]},\"proxy\":{}",
+         ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buf text;
+        buf_init(&text, 4096);
+        buf_printf(&text, "{\"network\":{" LISTS "%s}%s%s}", rows[i].network, files, rows[i].rest);
+        struct snapshot *s = build(buf_cstr(&text), SETTINGS_SANDBOX, false);
+        assert_string_equal(buf_cstr(&error), rows[i].error);
+        assert_int_equal(s == NULL, rows[i].error[0] != '\0');
+        snapshot_unref(s);
+        buf_free(&text);
+    }
+}
+
+static enum verdict decide(const struct snapshot *s, const char *name)
+{
+    struct host host;
+    struct decision d;
+    policy_decide(s->policy, name, strlen(name), 443, NULL, &host, &d);
+    return d.verdict;
+}
+
+static void test_an_update_changes_what_is_live(void **state)
+{
+    (void)state;
+    static const struct host host = {.text = "new.test", .len = 8};
+    struct snapshot *first =
+        build("{\"network\":{" LISTS ",\"requireHostMatch\":true,\"stripResponseHeaders\":[\"a\"],"
+              "\"parentProxy\":{\"http\":\"http://p.test:1\"}},"
+              "\"proxy\":{\"limits\":{\"dnsTries\":2},\"dns\":{\"hostsFile\":false}}}",
+              SETTINGS_GATEWAY, false);
+    struct snapshot *second = build(
+        "{\"network\":{\"allowedDomains\":[\"new.test\"],\"deniedDomains\":[\"ok.test\"],"
+        "\"refuseOpaqueTunnels\":true,\"stripResponseHeaders\":[\"b\"],"
+        "\"parentProxy\":{\"http\":\"http://p.test:2\"},"
+        "\"mitmProxy\":{\"socketPath\":\"/s\",\"domains\":[\"m.test\"]}},"
+        "\"ignoreViolations\":{\"*\":[\"x\"]},"
+        "\"proxy\":{\"log\":\"/l\",\"listen\":[\"127.0.0.1:1\"],\"limits\":{\"dnsTries\":5}}}",
+        SETTINGS_GATEWAY, false);
+    struct snapshot *third = build("{\"network\":{" LISTS "}}", SETTINGS_GATEWAY, false);
+    assert_true(first != NULL && second != NULL && third != NULL);
+
+    snapshot_keep_fixed(second, first);
+    snapshot_keep_fixed(third, second);
+    assert_int_equal(decide(second, "ok.test"), VERDICT_DENY);
+    assert_int_equal(decide(second, "new.test"), VERDICT_ALLOW);
+    assert_true(violation_suppressed(second->ignore_violations, "x", NULL));
+    assert_string_equal(second->mitm_socket, "/s");
+    assert_null(third->mitm_socket);
+    assert_null(third->ignore_violations);
+
+    /* The fixed ones live as long as any of them. */
+    snapshot_unref(first);
+    snapshot_unref(second);
+    assert_true(third->require_host_match);
+    assert_false(third->refuse_opaque_tunnels || third->dns_hosts);
+    assert_string_equal(third->strip_response_headers[0], "a");
+    assert_int_equal(routes_find(third->routes, &host, ROUTE_PLAIN)->port, 1);
+    assert_int_equal(third->limits.dns_tries, 2);
+    assert_null(third->log_file);
+    assert_null(third->listen);
+    snapshot_unref(third);
+}
+
 static void test_parents_of_the_environment(void **state)
 {
     (void)state;
@@ -203,8 +288,48 @@ static void test_files(void **state)
     assert_non_null(s);
     assert_string_equal(buf_cstr(&error), "");
     snapshot_unref(s);
+
+    char path[64];
+    snprintf(path, sizeof path, "%s/.srt-settings.json", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"network\":{" LISTS "}}", file);
+    fclose(file);
+    struct buf expected;
+    buf_init(&expected, 4096);
+    buf_printf(&expected,
+               "Error: %s does not hold a valid config \xE2\x80\x94 filesystem: Required\n"
+               "Refusing to run with the built-in defaults, which would drop this file's rules "
+               "(its denyRead, allowRead and credential entries included).\n",
+               path);
+    assert_null(settings_load(NULL, SETTINGS_SANDBOX, &error));
+    assert_string_equal(buf_cstr(&error), buf_cstr(&expected));
+    buf_clear(&error);
+    json_t *gateway = settings_load(path, SETTINGS_GATEWAY, &error);
+    assert_non_null(gateway);
+    json_decref(gateway);
+    buf_free(&expected);
+    unlink(path);
     rmdir(directory);
 
+    buf_clear(&error);
+    json_t *document = settings_load(NULL, SETTINGS_SANDBOX, &error);
+    assert_non_null(json_object_get(document, "filesystem"));
+    assert_string_equal(buf_cstr(&error), "");
+    json_decref(document);
+
+    assert_null(settings_load("", SETTINGS_SANDBOX, &error));
+    assert_string_equal(buf_cstr(&error),
+                        "Error:  does not exist.\n"
+                        "Refusing to run with the built-in defaults, which would drop the rules "
+                        "--settings asked for.\n");
+    buf_clear(&error);
+    assert_null(settings_load("/", SETTINGS_SANDBOX, &error));
+    assert_string_equal(buf_cstr(&error),
+                        "Error: / could not be read (EISDIR).\n"
+                        "Refusing to run with the built-in defaults, which would drop this file's "
+                        "rules (its denyRead, allowRead and credential entries included).\n");
+    buf_clear(&error);
     assert_null(snapshot_load("/nonexistent/x", SETTINGS_GATEWAY, false, &warnings, &error));
     assert_string_equal(buf_cstr(&error),
                         "Error: /nonexistent/x does not exist.\n"
@@ -219,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_a_text_with_nul_does_not_become_shorter),
         cmocka_unit_test(test_what_cannot_be_given_is_refused),
+        cmocka_unit_test(test_what_a_sandbox_cannot_be_given),
+        cmocka_unit_test(test_an_update_changes_what_is_live),
         cmocka_unit_test(test_parents_of_the_environment),
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_files),

@@ -129,14 +129,50 @@ static const struct handshake_case cases[] = {
      ERR_SOCKS_ADDRESS_TYPE},
 };
 
-static void check_case(const struct handshake_case *c, size_t piece)
+/* The same with a token that clients may leave out. */
+static const struct handshake_case optional_cases[] = {
+    {"both", TOKEN, BYTES("\5\2\0\2"), BYTES("\5\2"), SOCKS_MORE, ERR_NONE},
+    {"none only", TOKEN, BYTES("\5\1\0" NAME_REQUEST("\1")), BYTES("\5\0"), SOCKS_REQUEST,
+     ERR_NONE},
+    {"neither", TOKEN, BYTES("\5\1\1"), BYTES("\5\xff"), SOCKS_REFUSED, ERR_SOCKS_PROTOCOL},
+    {"no token at all", NULL, BYTES("\5\1\2"), BYTES("\5\xff"), SOCKS_REFUSED, ERR_SOCKS_PROTOCOL},
+    {"refusals are told", TOKEN, BYTES("\5\1\0" NAME_REQUEST("\2")), BYTES("\5\0\5\7\0\1" ZEROS),
+     SOCKS_REFUSED, ERR_SOCKS_COMMAND},
+    {"good password", TOKEN, BYTES("\5\1\2" AUTH("\3", "srt") NAME_REQUEST("\1")),
+     BYTES("\5\2\1\0"), SOCKS_REQUEST, ERR_NONE},
+    {"empty password", TOKEN,
+     BYTES("\5\2\0\2"
+           "\1\3srt\0" NAME_REQUEST("\1")),
+     BYTES("\5\2\1\0"), SOCKS_REQUEST, ERR_NONE},
+    {"empty password of another user", TOKEN,
+     BYTES("\5\2\0\2"
+           "\1\4root\0" NAME_REQUEST("\1")),
+     BYTES("\5\2\1\0"), SOCKS_REQUEST, ERR_NONE},
+    {"nothing but lengths", TOKEN,
+     BYTES("\5\1\2"
+           "\1\0\0" NAME_REQUEST("\1")),
+     BYTES("\5\2\1\0"), SOCKS_REQUEST, ERR_NONE},
+    {"wrong password", TOKEN,
+     BYTES("\5\2\0\2"
+           "\1\3srt\1x"),
+     BYTES("\5\2\1\1"), SOCKS_REFUSED, ERR_SOCKS_PROTOCOL},
+    {"start of the token", TOKEN,
+     BYTES("\5\1\2"
+           "\1\3srt\5"
+           "01234"),
+     BYTES("\5\2\1\1"), SOCKS_REFUSED, ERR_SOCKS_PROTOCOL},
+    {"token of another user", TOKEN, BYTES("\5\1\2" AUTH("\5", "admin")), BYTES("\5\2\1\1"),
+     SOCKS_REFUSED, ERR_SOCKS_PROTOCOL},
+};
+
+static void check_case(const struct handshake_case *c, bool optional, size_t piece)
 {
     struct socks_handshake s;
     struct buf replies;
     size_t consumed = 0;
 
     buf_init(&replies, 256);
-    socks_init(&s, c->token);
+    socks_init(&s, c->token, optional);
     enum socks_step step = feed(&s, c->in, c->in_len, piece, &replies, &consumed);
     if (step != c->step || s.error != c->error || buf_len(&replies) != c->out_len ||
         (c->out_len != 0 && memcmp(buf_data(&replies), c->out, c->out_len) != 0))
@@ -152,7 +188,46 @@ static void test_conversations(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (size_t piece = 1; piece <= cases[i].in_len; piece++)
-            check_case(&cases[i], piece);
+            check_case(&cases[i], false, piece);
+    for (size_t i = 0; i < sizeof optional_cases / sizeof optional_cases[0]; i++)
+        for (size_t piece = 1; piece <= optional_cases[i].in_len; piece++)
+            check_case(&optional_cases[i], true, piece);
+}
+
+/* Such a client is served, and has no shorter time than others. */
+static void test_optional_token(void **state)
+{
+    struct socks_handshake s;
+    size_t used = 0;
+
+    (void)state;
+    socks_init(&s, TOKEN, true);
+    assert_int_equal(socks_feed(&s, BYTES("\5\1\0"), &used), SOCKS_MORE);
+    assert_true(s.authenticated && !s.anonymous && s.method_selected);
+    socks_init(&s, TOKEN, true);
+    assert_int_equal(socks_feed(&s, BYTES("\5\2\0\2"), &used), SOCKS_MORE);
+    assert_false(s.authenticated || s.anonymous);
+    assert_int_equal(socks_feed(&s, BYTES("\1\4root\0"), &used), SOCKS_MORE);
+    assert_true(s.authenticated && !s.anonymous);
+    socks_init(&s, TOKEN, false);
+    assert_int_equal(socks_feed(&s, BYTES("\5\1\0"), &used), SOCKS_MORE);
+    assert_true(s.anonymous && !s.authenticated);
+}
+
+/* A user name is one only when it is whole. */
+static void test_user_in_pieces(void **state)
+{
+    struct socks_handshake s;
+    size_t used = 0;
+
+    (void)state;
+    socks_init(&s, TOKEN, false);
+    assert_int_equal(socks_feed(&s, BYTES("\5\1\2"), &used), SOCKS_MORE);
+    assert_int_equal(socks_feed(&s, BYTES("\1\10srt.bH"), &used), SOCKS_MORE);
+    assert_false(s.user_known);
+    assert_int_equal(socks_feed(&s, BYTES("M="), &used), SOCKS_MORE);
+    assert_true(s.user_known);
+    assert_int_equal(s.user_len, 8);
 }
 
 static void test_255_methods(void **state)
@@ -165,7 +240,7 @@ static void test_255_methods(void **state)
     for (size_t i = 2; i < sizeof greeting; i++)
         greeting[i] = 0x80;
     greeting[256] = 2;
-    socks_init(&s, TOKEN);
+    socks_init(&s, TOKEN, false);
     assert_int_equal(socks_feed(&s, greeting, sizeof greeting, &used), SOCKS_MORE);
     assert_int_equal(used, sizeof greeting);
     assert_int_equal(s.reply_len, 2);
@@ -180,7 +255,7 @@ static void request(struct socks_handshake *s, const char *token, const uint8_t 
     size_t consumed = 0;
 
     buf_init(&replies, 256);
-    socks_init(s, token);
+    socks_init(s, token, false);
     assert_int_equal(feed(s, p, n, n, &replies, &consumed), SOCKS_REQUEST);
     buf_free(&replies);
 }
@@ -275,7 +350,7 @@ static void test_early_data_is_left(void **state)
     size_t more = 0;
 
     (void)state;
-    socks_init(&s, NULL);
+    socks_init(&s, NULL, false);
     assert_int_equal(socks_feed(&s, in, sizeof in - 1, &used), SOCKS_MORE);
     assert_int_equal(used, 3);
     assert_int_equal(socks_feed(&s, in + used, sizeof in - 1 - used, &more), SOCKS_REQUEST);
@@ -289,7 +364,7 @@ static void test_nothing_is_no_step(void **state)
     size_t used = 1;
 
     (void)state;
-    socks_init(&s, TOKEN);
+    socks_init(&s, TOKEN, false);
     assert_int_equal(socks_feed(&s, NULL, 0, &used), SOCKS_MORE);
     assert_int_equal(used, 0);
     assert_int_equal(s.reply_len, 0);
@@ -309,6 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conversations),
+        cmocka_unit_test(test_optional_token),
+        cmocka_unit_test(test_user_in_pieces),
         cmocka_unit_test(test_255_methods),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_strange_hosts),

@@ -16,7 +16,7 @@ static int set_up(void **state)
         return -1;
     server = make_identity(&authority, "x", "DNS:ok.test", false, DAY);
     server_ctx = server_context(&server);
-    upstream = tls_upstream_new();
+    upstream = tls_upstream_new(false);
     return upstream == NULL ? -1 : 0;
 }
 

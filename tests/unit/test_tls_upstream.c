@@ -5,7 +5,7 @@
 
 static struct tls_upstream *new_upstream(void)
 {
-    struct tls_upstream *t = tls_upstream_new();
+    struct tls_upstream *t = tls_upstream_new(false);
 
     assert_non_null(t);
     return t;
