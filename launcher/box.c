@@ -1,0 +1,332 @@
+#include "launcher/box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* Of what bubblewrap says while it fails, enough for every message it has. */
+enum { SAID_MAX = 4096 };
+
+struct box {
+    struct ev_loop *loop;
+    struct box_events events;
+    pid_t pid; /* bubblewrap's; 0 once it is gone */
+    int socket, said_fd;
+    ev_io message, said_ready;
+    ev_child child;
+    struct buf said;    /* by bubblewrap */
+    struct buf failure; /* MESSAGE_FAILED */
+    bool up;            /* srt-inside has made itself heard */
+    bool over;          /* the command's end has been told */
+    struct box_end end;
+};
+
+static int memory_file(const char *name, const struct buf *content)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (!fd_write_all(fd, buf_data(content), buf_len(content)) || lseek(fd, 0, SEEK_SET) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* --- what comes out of the box ------------------------------------------------------------- */
+
+static void end_is(struct box *b, enum box_end_kind kind, int value)
+{
+    b->over = true;
+    b->end = (struct box_end){.kind = kind, .value = value};
+}
+
+/* Descriptors that no message explains are closed. */
+static void on_descriptors(struct box *b, const uint8_t *message, size_t n, const int *fds,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (message[0] == MESSAGE_LISTENERS && n == count + 1)
+            b->events.listener(b->events.ctx, fds[i], (enum listener_port)message[1 + i]);
+        else if (message[0] == MESSAGE_NOTIFY && count == 1)
+            b->events.observer(b->events.ctx, fds[i]);
+        else
+            close(fds[i]);
+    }
+}
+
+/* False when nothing is waiting, or at the end. */
+static bool read_message(struct box *b)
+{
+    uint8_t message[MESSAGE_MAX];
+    int fds[LISTENERS_PASSED_MAX];
+    size_t count = 0;
+    ssize_t n = fd_receive(b->socket, message, sizeof message, fds, LISTENERS_PASSED_MAX, &count);
+
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            ev_io_stop(b->loop, &b->message);
+        return n < 0 && errno == EINTR;
+    }
+    b->up = true;
+    on_descriptors(b, message, (size_t)n, fds, count);
+    switch ((enum message_kind)message[0]) {
+    case MESSAGE_FAILED:
+        end_is(b, BOX_FAILED, 0);
+        buf_append(&b->failure, message + 1, (size_t)n - 1);
+        break;
+    case MESSAGE_EXITED:
+    case MESSAGE_KILLED:
+        if (n == 2)
+            end_is(b, message[0] == MESSAGE_EXITED ? BOX_EXITED : BOX_KILLED, message[1]);
+        break;
+    case MESSAGE_NOTIFY:
+        if (count == 0)
+            log_warning("file-system violations cannot be observed here: %.*s", (int)n - 1,
+                        (const char *)message + 1);
+        break;
+    case MESSAGE_LISTENERS:
+    case MESSAGE_STARTED:
+    case MESSAGE_ORDERS:
+    case MESSAGE_SIGNAL:
+        break;
+    }
+    return true;
+}
+
+static void on_message(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop;
+    (void)revents;
+    read_message(io->data);
+}
+
+/* What bubblewrap says is kept for the case that it fails; past that, and once the box is up, it
+ * goes where it would have gone. */
+static bool read_said(struct box *b)
+{
+    uint8_t bytes[1024];
+    ssize_t n = read(b->said_fd, bytes, sizeof bytes);
+
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            ev_io_stop(b->loop, &b->said_ready);
+        return n < 0 && errno == EINTR;
+    }
+    if (b->up || !buf_append(&b->said, bytes, (size_t)n))
+        fd_write_all(STDERR_FILENO, bytes, (size_t)n);
+    return true;
+}
+
+static void on_said(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop;
+    (void)revents;
+    read_said(io->data);
+}
+
+static void on_child(struct ev_loop *loop, ev_child *child, int revents)
+{
+    struct box *b = child->data;
+    int status = child->rstatus;
+    (void)revents;
+
+    ev_child_stop(loop, child);
+    b->pid = 0;
+    while (read_message(b) || read_said(b))
+        ;
+    if (!b->over && WIFSIGNALED(status))
+        end_is(b, BOX_LOST, WTERMSIG(status));
+    else if (!b->over)
+        end_is(b, BOX_NOT_BUILT, WEXITSTATUS(status));
+    const struct buf *text = b->end.kind == BOX_FAILED ? &b->failure : &b->said;
+    b->end.text = buf_chars(text);
+    b->end.text_len = buf_len(text);
+    b->events.ended(b->events.ctx, &b->end);
+}
+
+/* --- starting ------------------------------------------------------------------------------ */
+
+/* Descriptors that bubblewrap gets; those from `errors` on srt-inside too. */
+struct start {
+    int said, args, inside, errors, control;
+};
+
+static void child_signals(void)
+{
+    sigset_t none;
+    /* What the terminal or somebody else sends to the group is the command's to answer: were
+     * bubblewrap to die of it, so would everything. */
+    static const int left_to_the_command[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+                                              SIGUSR1, SIGUSR2, SIGTSTP};
+
+    for (size_t i = 0; i < sizeof left_to_the_command / sizeof left_to_the_command[0]; i++)
+        signal(left_to_the_command[i], SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the child. */
+__attribute__((noreturn)) static void become_bubblewrap(const struct box_options *o,
+                                                        const struct start *s, pid_t parent)
+{
+    static char *const no_environment[] = {NULL};
+    char args[16], program[32], control[16], errors[16];
+    const char *argv[] = {
+        o->dependencies->bwrap, "--args", args, "--", program, control, errors, NULL};
+
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(1);
+    child_signals();
+    setrlimit(RLIMIT_NOFILE, &o->files);
+    setrlimit(RLIMIT_CORE, &o->cores);
+    /* Older kernels lack the call; srt-inside closes what came along as well. */
+    (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (!fd_cloexec(s->args, false) || !fd_cloexec(s->inside, false) ||
+        !fd_cloexec(s->errors, false) || !fd_cloexec(s->control, false) ||
+        dup2(s->said, STDERR_FILENO) < 0)
+        _exit(1);
+    snprintf(args, sizeof args, "%d", s->args);
+    snprintf(program, sizeof program, "/proc/self/fd/%d", s->inside);
+    snprintf(control, sizeof control, "%d", s->control);
+    snprintf(errors, sizeof errors, "%d", s->errors);
+    execve(o->dependencies->bwrap, (char *const *)argv, no_environment);
+    dprintf(STDERR_FILENO, "%s: %s\n", o->dependencies->bwrap, strerror(errno));
+    _exit(1);
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void watch(struct box *b)
+{
+    ev_io_init(&b->message, on_message, b->socket, EV_READ);
+    ev_io_init(&b->said_ready, on_said, b->said_fd, EV_READ);
+    ev_child_init(&b->child, on_child, b->pid, 0);
+    b->message.data = b->said_ready.data = b->child.data = b;
+    ev_io_start(b->loop, &b->message);
+    ev_io_start(b->loop, &b->said_ready);
+    ev_child_start(b->loop, &b->child);
+}
+
+struct box *box_start(const struct box_options *o, struct buf *error)
+{
+    struct box *b = NULL;
+    struct buf words;
+    int pair[2] = {-1, -1}, said[2] = {-1, -1};
+    struct start s = {.said = -1, .args = -1, .inside = o->inside, .errors = -1};
+    pid_t parent = getpid(), pid = -1;
+
+    buf_init(&words, SIZE_MAX / 2);
+    if (!box_arguments(o, &words, error))
+        goto out;
+    s.args = memory_file("srt-args", &words);
+    s.errors = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (s.args >= 0 && s.errors >= 0 && pipe2(said, O_CLOEXEC) == 0 && fd_nonblock(said[0], true) &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0 &&
+        fd_nonblock(pair[0], true)) {
+        s.said = said[1];
+        s.control = pair[1];
+        pid = fork();
+    }
+    if (pid < 0) {
+        buf_printf(error, "the box cannot be started: %s", strerror(errno));
+        goto out;
+    }
+    if (pid == 0)
+        become_bubblewrap(o, &s, parent);
+
+    b = mem_alloc(sizeof *b);
+    *b = (struct box){.loop = o->loop, .events = o->events, .pid = pid};
+    b->socket = pair[0];
+    b->said_fd = said[0];
+    pair[0] = said[0] = -1;
+    buf_init(&b->said, SAID_MAX);
+    buf_init(&b->failure, MESSAGE_MAX);
+    watch(b);
+out:
+    close_if_open(s.args);
+    close_if_open(s.errors);
+    close_if_open(said[0]);
+    close_if_open(said[1]);
+    close_if_open(pair[0]);
+    close_if_open(pair[1]);
+    buf_free(&words);
+    return b;
+}
+
+bool box_order(struct box *b, const struct orders *orders, struct buf *error)
+{
+    static const uint8_t kind = MESSAGE_ORDERS;
+    struct buf encoded;
+
+    buf_init(&encoded, SIZE_MAX / 2);
+    orders_encode(orders, &encoded);
+    if (buf_len(&encoded) == 0) {
+        buf_printf(error, "the command, its environment and the mounts take more than %d MiB",
+                   ORDERS_MAX >> 20);
+        return false;
+    }
+    int fd = memory_file("srt-orders", &encoded);
+    buf_wipe(&encoded);
+    bool sent = fd >= 0 && fd_send(b->socket, &kind, 1, &fd, 1);
+    /* When the box could not be built nobody is there to read; how it ended says more. */
+    if (!sent && errno != EPIPE && errno != ECONNRESET) {
+        buf_printf(error, "the box cannot be told what to do: %s", strerror(errno));
+    } else {
+        sent = true;
+    }
+    close_if_open(fd);
+    return sent;
+}
+
+void box_signal(struct box *b, int number)
+{
+    const uint8_t message[] = {MESSAGE_SIGNAL, (uint8_t)number};
+    (void)fd_send(b->socket, message, sizeof message, NULL, 0);
+}
+
+void box_kill(struct box *b)
+{
+    if (b->pid > 0)
+        kill(b->pid, SIGKILL);
+    /* srt-inside ends, and with it every process of its name space, when this closes. */
+    shutdown(b->socket, SHUT_RDWR);
+}
+
+void box_free(struct box *b)
+{
+    if (b == NULL)
+        return;
+    ev_child_stop(b->loop, &b->child);
+    ev_io_stop(b->loop, &b->message);
+    ev_io_stop(b->loop, &b->said_ready);
+    if (b->pid > 0) {
+        box_kill(b);
+        while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    close(b->socket);
+    close(b->said_fd);
+    buf_free(&b->said);
+    buf_free(&b->failure);
+    free(b);
+}

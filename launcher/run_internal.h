@@ -1,0 +1,96 @@
+/* The state of a run. Private to run.c, run_box.c and orders_make.c. */
+#ifndef LAUNCHER_RUN_INTERNAL_H
+#define LAUNCHER_RUN_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/resource.h>
+
+#include <ev.h>
+
+#include "base/buf.h"
+#include "launcher/box.h"
+#include "launcher/command_line.h"
+#include "launcher/control.h"
+#include "launcher/dependencies.h"
+#include "launcher/orders.h"
+#include "launcher/plan.h"
+#include "launcher/sandbox_settings.h"
+#include "launcher/signals.h"
+#include "launcher/standins.h"
+#include "launcher/terminal.h"
+#include "launcher/violations.h"
+#include "proxy/acceptor.h"
+#include "proxy/core.h"
+#include "proxy/forwarder.h"
+
+enum {
+    STATUS_FAILURE = 1,          /* ours, as the peer has it */
+    STATUS_STRICT_FAILURE = 125, /* ours, with --exit-codes strict */
+    STATUS_SIGNAL = 128
+};
+
+#define NOT_BUILT "bubblewrap ended without building the box and without a word"
+
+struct run {
+    const struct command_line *line;
+    char *const *environment; /* srt's own */
+    struct ev_loop *loop;
+    struct sandbox_settings *settings;
+    struct snapshot *snapshot; /* until the core has it */
+    struct dependencies dependencies;
+    struct rlimit files, cores; /* as srt was started with */
+    struct terminal terminal;
+    struct signals *signals;
+    struct control *control;
+    struct core *core;
+    struct secret *token;
+    struct buf command;
+    char *records; /* private directory of the stand-ins */
+    struct standins *standins;
+    struct plan plan;
+    int inside; /* srt-inside */
+    struct box *box;
+    struct acceptor *acceptors[LISTENERS_PASSED_MAX];
+    struct forwarder *forwarders[LISTENERS_PASSED_MAX];
+    size_t listeners;
+    struct violation_store *store; /* NULL: nobody asked for violations */
+    struct violations *violations;
+    const struct violation_filter *ignore; /* in force */
+    ev_timer grace;
+    int stopped_by;      /* the signal that srt got, 0: none */
+    bool started;        /* the command has been ordered */
+    bool wrap_again;     /* settings came in while it was being wrapped */
+    bool control_failed; /* before any settings came */
+    bool crashed;        /* the command could not tidy up after itself */
+    int status;
+};
+
+/* "Error: ..." on stderr; the exit status of a failure of ours. */
+int run_failed(const struct run *r, const char *message, size_t n);
+int run_failure_status(const struct run *r);
+
+/* Prints and empties. */
+void run_say(struct buf *text);
+
+/* --- run_box.c: the run while its box is there ---------------------------------------------- */
+
+bool run_start_box(struct run *r, struct buf *error);
+/* Makes the stand-ins, starts the box if it is not there yet, and gives it its orders. */
+bool run_start_command(struct run *r, struct buf *error);
+void run_on_signal(void *ctx, int number, bool from_terminal);
+void run_on_grace_over(struct ev_loop *loop, ev_timer *timer, int revents);
+void run_close_listeners(struct run *r);
+
+/* The plan as orders for srt-inside. */
+struct orders_made {
+    struct orders orders;
+    struct order_mount *mounts;
+    struct buf filter, observer;
+    const char *argv[5];
+};
+/* False with a line in *error. orders_unmake() in any case. */
+bool orders_make(const struct run *r, struct orders_made *made, struct buf *error);
+void orders_unmake(struct orders_made *made);
+
+#endif

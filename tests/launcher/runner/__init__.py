@@ -1,0 +1,1 @@
+"""What run-cases is made of: see case.py first."""

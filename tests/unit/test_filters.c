@@ -1,0 +1,534 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "seccomp/filters.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#define HIGH 0xabcdef0100000000u
+
+#ifdef __x86_64__
+#define NATIVE AUDIT_ARCH_X86_64
+#define SMALL AUDIT_ARCH_I386
+#define SMALL_IOCTL 54
+#else
+#define NATIVE AUDIT_ARCH_AARCH64
+#define SMALL AUDIT_ARCH_ARM
+#define SMALL_IOCTL 54
+#endif
+
+enum {
+    PROGRAM_MAX = 65536,
+    ALL = FILTER_TERMINAL | FILTER_SOCKETS | FILTER_NAMESPACES,
+    DENIED = SECCOMP_RET_ERRNO | EPERM,
+    MISSING = SECCOMP_RET_ERRNO | ENOSYS
+};
+
+/* ---- the kernel's machine, as far as such programs use it ---- */
+
+static uint32_t load(const struct seccomp_data *data, uint32_t offset)
+{
+    uint32_t word;
+
+    assert_true(offset % 4 == 0 && offset <= sizeof *data - 4);
+    memcpy(&word, (const char *)data + offset, sizeof word);
+    return word;
+}
+
+static bool holds(uint16_t code, uint32_t a, uint32_t k)
+{
+    switch (BPF_OP(code)) {
+    case BPF_JEQ:
+        return a == k;
+    case BPF_JGT:
+        return a > k;
+    case BPF_JGE:
+        return a >= k;
+    case BPF_JSET:
+        return (a & k) != 0;
+    default:
+        fail_msg("jump %#x", (unsigned)code);
+        return false;
+    }
+}
+
+static uint32_t interpret(const struct sock_filter *program, size_t count,
+                          const struct seccomp_data *data)
+{
+    uint32_t a = 0;
+
+    for (size_t pc = 0; pc < count; pc++) {
+        const struct sock_filter *i = &program[pc];
+        if (i->code == (BPF_RET | BPF_K))
+            return i->k;
+        if (i->code == (BPF_LD | BPF_W | BPF_ABS))
+            a = load(data, i->k);
+        else if (i->code == (BPF_ALU | BPF_AND | BPF_K))
+            a &= i->k;
+        else if (i->code == (BPF_JMP | BPF_JA))
+            pc += i->k;
+        else if (BPF_CLASS(i->code) == BPF_JMP && BPF_SRC(i->code) == BPF_K)
+            pc += holds(i->code, a, i->k) ? i->jt : i->jf;
+        else
+            fail_msg("instruction %#x", (unsigned)i->code);
+    }
+    fail_msg("no return");
+    return 0;
+}
+
+static uint32_t answer(struct buf *program, const struct seccomp_data *data)
+{
+    return interpret((const struct sock_filter *)(void *)buf_data(program),
+                     buf_len(program) / sizeof(struct sock_filter), data);
+}
+
+static void build(unsigned parts, struct buf *program)
+{
+    struct buf error;
+
+    buf_init(&error, 256);
+    buf_init(program, PROGRAM_MAX);
+    if (!filters_build(parts, program, &error))
+        fail_msg("%s", buf_cstr(&error));
+    assert_int_equal(buf_len(program) % sizeof(struct sock_filter), 0);
+    assert_true(buf_len(program) / sizeof(struct sock_filter) <= BPF_MAXINSNS);
+    buf_free(&error);
+}
+
+/* ---- the contract's tables ---- */
+
+static const struct {
+    unsigned part;
+    int nr;
+    uint32_t answer;
+} whole_calls[] = {
+    {FILTER_SOCKETS, 425, DENIED},
+    {FILTER_SOCKETS, 426, DENIED},
+    {FILTER_SOCKETS, 427, DENIED},
+    {FILTER_SOCKETS, SYS_add_key, DENIED},
+    {FILTER_SOCKETS, SYS_request_key, DENIED},
+    {FILTER_SOCKETS, SYS_keyctl, DENIED},
+    {FILTER_SOCKETS, SYS_bpf, DENIED},
+    {FILTER_SOCKETS, SYS_perf_event_open, DENIED},
+    {FILTER_SOCKETS, SYS_userfaultfd, DENIED},
+    {FILTER_SOCKETS, SYS_open_by_handle_at, DENIED},
+    {FILTER_SOCKETS, SYS_init_module, DENIED},
+    {FILTER_SOCKETS, SYS_finit_module, DENIED},
+    {FILTER_SOCKETS, SYS_delete_module, DENIED},
+    {FILTER_SOCKETS, SYS_kexec_load, DENIED},
+    {FILTER_SOCKETS, SYS_kexec_file_load, DENIED},
+    {FILTER_NAMESPACES, SYS_mount, DENIED},
+    {FILTER_NAMESPACES, SYS_umount2, DENIED},
+    {FILTER_NAMESPACES, SYS_pivot_root, DENIED},
+    {FILTER_NAMESPACES, SYS_setns, DENIED},
+    {FILTER_NAMESPACES, 428, DENIED},
+    {FILTER_NAMESPACES, 429, DENIED},
+    {FILTER_NAMESPACES, 430, DENIED},
+    {FILTER_NAMESPACES, 431, DENIED},
+    {FILTER_NAMESPACES, 432, DENIED},
+    {FILTER_NAMESPACES, 433, DENIED},
+    {FILTER_NAMESPACES, 442, DENIED},
+    {FILTER_NAMESPACES, 467, DENIED},
+    {FILTER_NAMESPACES, 435, MISSING},
+};
+
+static uint32_t expected_whole(unsigned parts, int nr)
+{
+    for (size_t i = 0; i < COUNT(whole_calls); i++)
+        if (whole_calls[i].nr == nr && (whole_calls[i].part & parts) != 0)
+            return whole_calls[i].answer;
+    return SECCOMP_RET_ALLOW;
+}
+
+static void calls_are_answered_by_number(void **state)
+{
+    (void)state;
+    for (unsigned parts = 1; parts <= ALL; parts++) {
+        struct buf program;
+        build(parts, &program);
+        for (int nr = 0; nr < 1200; nr++) {
+            struct seccomp_data data = {.nr = nr, .arch = NATIVE};
+            uint32_t got = answer(&program, &data);
+            if (got != expected_whole(parts, nr))
+                fail_msg("parts %u, call %d: %#x", parts, nr, got);
+        }
+        buf_free(&program);
+    }
+}
+
+static const struct {
+    unsigned part; /* 0: allowed by all */
+    int nr;
+    uint64_t a, b;
+} argument_calls[] = {
+    {FILTER_TERMINAL, SYS_ioctl, 0, 0x5412},
+    {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x5412},
+    {FILTER_TERMINAL, SYS_ioctl, HIGH, 0x541c},
+    {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x541c},
+    {0, SYS_ioctl, 0, 0x5413},
+    {0, SYS_ioctl, 0x5412, 0},
+    {0, SYS_ioctl, 0, UINT64_C(0x541200000000)},
+    {FILTER_SOCKETS, SYS_socket, 1, 1},
+    {FILTER_SOCKETS, SYS_socket, HIGH | 1, 2},
+    {FILTER_SOCKETS, SYS_socket, 40, 1},
+    {FILTER_SOCKETS, SYS_socket, HIGH | 40, 5},
+    {0, SYS_socket, 2, 1},
+    {0, SYS_socket, 10, 2},
+    {0, SYS_socket, 16, 3},
+    {0, SYS_socket, 0x101, 1},
+    {0, SYS_socket, 41, 1},
+    {FILTER_SOCKETS, SYS_socketpair, 1, 2},
+    {FILTER_SOCKETS, SYS_socketpair, 1, 2 | SOCK_CLOEXEC},
+    {FILTER_SOCKETS, SYS_socketpair, 1, 2 | SOCK_NONBLOCK | SOCK_CLOEXEC},
+    {FILTER_SOCKETS, SYS_socketpair, HIGH | 1, HIGH | 2},
+    {FILTER_SOCKETS, SYS_socketpair, 1, 3},
+    {FILTER_SOCKETS, SYS_socketpair, 1, 3 | SOCK_CLOEXEC},
+    {0, SYS_socketpair, 1, 1},
+    {0, SYS_socketpair, 1, 1 | SOCK_CLOEXEC | SOCK_NONBLOCK},
+    {0, SYS_socketpair, 1, 5},
+    {0, SYS_socketpair, 2, 2},
+    {FILTER_NAMESPACES, SYS_unshare, 0x10000000, 0},
+    {FILTER_NAMESPACES, SYS_unshare, 0x20000, 0},
+    {FILTER_NAMESPACES, SYS_unshare, 0x100000, 0},
+    {FILTER_NAMESPACES, SYS_unshare, 0x7c020000, 0},
+    {FILTER_NAMESPACES, SYS_unshare, HIGH | 0x10000000, 0},
+    {0, SYS_unshare, 0x400, 0},
+    {0, SYS_unshare, 0x40000000, 0},
+    {0, SYS_unshare, 0, 0x10000000},
+    {FILTER_NAMESPACES, SYS_clone, 0x10000000 | SIGCHLD, 0},
+    {FILTER_NAMESPACES, SYS_clone, 0x20000, 0},
+    {FILTER_NAMESPACES, SYS_clone, HIGH | 0x20000 | SIGCHLD, 0},
+    /* What threads and fork() of the C library ask for. */
+    {0, SYS_clone, 0x3d0f00, 0},
+    {0, SYS_clone, 0x1200000 | SIGCHLD, 0},
+    {0, SYS_clone, 0x4100 | SIGCHLD, 0},
+};
+
+static void calls_are_answered_by_arguments(void **state)
+{
+    (void)state;
+    for (unsigned parts = 1; parts <= ALL; parts++) {
+        struct buf program;
+        build(parts, &program);
+        for (size_t i = 0; i < COUNT(argument_calls); i++) {
+            struct seccomp_data data = {
+                .nr = argument_calls[i].nr,
+                .arch = NATIVE,
+                .args = {argument_calls[i].a, argument_calls[i].b},
+            };
+            uint32_t want = (argument_calls[i].part & parts) != 0 ? DENIED : SECCOMP_RET_ALLOW;
+            if (answer(&program, &data) != want)
+                fail_msg("parts %u, row %zu", parts, i);
+        }
+        buf_free(&program);
+    }
+}
+
+static void foreign_architectures_are_killed(void **state)
+{
+    (void)state;
+    for (unsigned parts = 1; parts <= ALL; parts++) {
+        struct buf program;
+        bool small_runs = parts == FILTER_TERMINAL;
+        build(parts, &program);
+        for (int nr = 0; nr < 600; nr++) {
+            struct seccomp_data data = {.nr = nr, .arch = SMALL};
+            assert_int_equal(answer(&program, &data),
+                             small_runs ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_THREAD);
+            data.arch = AUDIT_ARCH_PPC64LE;
+            assert_int_equal(answer(&program, &data), SECCOMP_RET_KILL_THREAD);
+#ifdef __x86_64__
+            data.arch = NATIVE;
+            data.nr = 0x40000000 | nr;
+            assert_int_equal(answer(&program, &data), SECCOMP_RET_KILL_THREAD);
+#endif
+        }
+        buf_free(&program);
+    }
+}
+
+static void the_terminal_rule_holds_for_small_programs(void **state)
+{
+    struct buf program;
+    struct seccomp_data data = {.nr = SMALL_IOCTL, .arch = SMALL, .args = {0, 0x5412}};
+
+    (void)state;
+    build(FILTER_TERMINAL, &program);
+    assert_int_equal(answer(&program, &data), DENIED);
+    data.args[1] = 0x541c;
+    assert_int_equal(answer(&program, &data), DENIED);
+    data.args[1] = 0x5413;
+    assert_int_equal(answer(&program, &data), SECCOMP_RET_ALLOW);
+    buf_free(&program);
+}
+
+static void nothing_is_no_filter(void **state)
+{
+    struct buf program, error;
+
+    (void)state;
+    buf_init(&program, PROGRAM_MAX);
+    buf_init(&error, 256);
+    assert_true(filters_supported());
+    assert_false(filters_build(0, &program, &error));
+    assert_string_equal(buf_cstr(&error), "cannot build the seccomp filter: Invalid argument");
+    assert_int_equal(buf_len(&program), 0);
+    buf_free(&error);
+}
+
+/* ---- the observing filter ---- */
+
+static const int observed[] = {
+    437,
+    SYS_unlinkat,
+    SYS_mkdirat,
+    SYS_mknodat,
+    SYS_symlinkat,
+    SYS_linkat,
+    SYS_renameat,
+    SYS_renameat2,
+    SYS_fchmodat,
+    452,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_truncate,
+#ifdef __x86_64__
+    85,
+    87,
+    84,
+    82,
+    86,
+    88,
+    83,
+    133,
+    90,
+    92,
+    94,
+    132,
+    235,
+#endif
+};
+
+static bool is_observed(int nr)
+{
+    for (size_t i = 0; i < COUNT(observed); i++)
+        if (observed[i] == nr)
+            return true;
+    return false;
+}
+
+static bool is_open(int nr)
+{
+#ifdef __x86_64__
+    if (nr == SYS_open)
+        return true;
+#endif
+    return nr == SYS_openat;
+}
+
+static void the_observer_hears_of_writes(void **state)
+{
+    static const struct {
+        uint64_t flags;
+        bool heard;
+    } opens[] = {
+        {0, false},       {O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW, false},
+        {O_PATH, false},  {HIGH, false},
+        {O_WRONLY, true}, {O_RDWR | O_CLOEXEC, true},
+        {O_CREAT, true},  {O_TRUNC, true},
+        {O_APPEND, true}, {HIGH | O_CREAT, true},
+        {0x643, true},    {UINT64_C(0x64300000000), false},
+    };
+    struct buf program, error;
+
+    (void)state;
+    buf_init(&program, PROGRAM_MAX);
+    buf_init(&error, 256);
+    assert_true(filters_build_observer(&program, &error));
+    for (int nr = 0; nr < 1200; nr++) {
+        struct seccomp_data data = {.nr = nr, .arch = NATIVE};
+        uint32_t want = is_observed(nr) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
+        assert_int_equal(answer(&program, &data), want);
+        data.nr = nr | 0x40000000;
+        assert_int_equal(answer(&program, &data), SECCOMP_RET_ALLOW);
+        data = (struct seccomp_data){.nr = nr, .arch = SMALL, .args = {O_RDWR, O_RDWR, O_RDWR}};
+        assert_int_equal(answer(&program, &data), SECCOMP_RET_ALLOW);
+        if (!is_open(nr))
+            continue;
+        for (size_t i = 0; i < COUNT(opens); i++) {
+            data = (struct seccomp_data){.nr = nr, .arch = NATIVE};
+            data.args[nr == SYS_openat ? 2 : 1] = opens[i].flags;
+            want = opens[i].heard ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
+            assert_int_equal(answer(&program, &data), want);
+        }
+    }
+    buf_free(&program);
+    buf_free(&error);
+}
+
+/* ---- in the kernel ---- */
+
+typedef long attempt_fn(void);
+
+static bool enter(struct buf *program)
+{
+    struct sock_fprog fprog = {
+        .len = (unsigned short)(buf_len(program) / sizeof(struct sock_filter)),
+        .filter = (struct sock_filter *)(void *)buf_data(program),
+    };
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &fprog) == 0;
+}
+
+/* Wait status of a child that tried: exit status 0 or the errno. */
+static int try_under(unsigned parts, attempt_fn *attempt)
+{
+    struct buf program;
+    int status = 0;
+
+    build(parts, &program);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!enter(&program))
+            _exit(255);
+        _exit(attempt() >= 0 ? 0 : errno);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    buf_free(&program);
+    return status;
+}
+
+static long unix_socket(void)
+{
+    return syscall(SYS_socket, HIGH | AF_UNIX, SOCK_STREAM, 0);
+}
+static long internet_socket(void)
+{
+    return socket(AF_INET, SOCK_STREAM, 0);
+}
+static long datagram_pair(void)
+{
+    int pair[2];
+    return socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair);
+}
+static long raw_pair(void)
+{
+    int pair[2];
+    return socketpair(AF_UNIX, SOCK_RAW, 0, pair);
+}
+static long stream_pair(void)
+{
+    int pair[2];
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+}
+static long type_ahead(void)
+{
+    return syscall(SYS_ioctl, 0, HIGH | 0x5412, "x");
+}
+static long user_namespace(void)
+{
+    return unshare(CLONE_NEWUSER);
+}
+static long own_files(void)
+{
+    return unshare(CLONE_FILES);
+}
+static long new_clone(void)
+{
+    return syscall(435, NULL, 0);
+}
+static long fork_and_wait(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    return child < 0 ? -1 : waitpid(child, NULL, 0);
+}
+static long tree_attributes(void)
+{
+    return syscall(467, AT_FDCWD, "/", 0, NULL, 0);
+}
+
+static void the_kernel_takes_the_program(void **state)
+{
+    static const struct {
+        attempt_fn *attempt;
+        unsigned parts;
+        int want;
+    } cases[] = {
+        {unix_socket, ALL, EPERM},     {unix_socket, FILTER_TERMINAL, 0},
+        {internet_socket, ALL, 0},     {datagram_pair, ALL, EPERM},
+        {raw_pair, ALL, EPERM},        {stream_pair, ALL, 0},
+        {type_ahead, ALL, EPERM},      {type_ahead, FILTER_TERMINAL, EPERM},
+        {user_namespace, ALL, EPERM},  {own_files, ALL, 0},
+        {new_clone, ALL, ENOSYS},      {new_clone, FILTER_SOCKETS, EINVAL},
+        {tree_attributes, ALL, EPERM}, {fork_and_wait, ALL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int status = try_under(cases[i].parts, cases[i].attempt);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != cases[i].want)
+            fail_msg("case %zu: status %#x", i, (unsigned)status);
+    }
+}
+
+#ifdef __x86_64__
+static long x32_call(void)
+{
+    return syscall(0x40000000 | SYS_getpid);
+}
+static long i386_call(void)
+{
+    long result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory", "cc");
+    return result;
+}
+
+static void other_calls_kill(void **state)
+{
+    (void)state;
+    int status = try_under(ALL, x32_call);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+    status = try_under(ALL, i386_call);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+    status = try_under(FILTER_TERMINAL, x32_call);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_answered_by_number),
+        cmocka_unit_test(calls_are_answered_by_arguments),
+        cmocka_unit_test(foreign_architectures_are_killed),
+        cmocka_unit_test(the_terminal_rule_holds_for_small_programs),
+        cmocka_unit_test(nothing_is_no_filter),
+        cmocka_unit_test(the_observer_hears_of_writes),
+        cmocka_unit_test(the_kernel_takes_the_program),
+#ifdef __x86_64__
+        cmocka_unit_test(other_calls_kill),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
