@@ -1,5 +1,6 @@
 """What the integration tests are written with: see case.py first."""
 
+from .box import PATH, BoxCase, Done
 from .case import NAMES, Case, quick
 from .certs import Authority
 from .client import WAIT, Client, Closed, Response, socks_request
@@ -8,10 +9,12 @@ from .forward import Forward
 from .nginx import Nginx, free_port, wait_for_port
 from .origin import Conn, HttpOrigin, Origin, Request, answer, echo, hello
 from .proxy import SRT, TOKEN, Proxy, clean_environment, port_of, run_srt, settings
+from .ssh import Sshd
 
 __all__ = [
-    "NAMES", "Case", "quick", "Authority", "WAIT", "Client", "Closed", "Response", "socks_request",
-    "DROP", "NXDOMAIN", "REFUSED", "SERVFAIL", "Answer", "DnsServer", "Forward", "Nginx", "free_port",
-    "wait_for_port", "Conn", "HttpOrigin", "Origin", "Request", "answer", "echo", "hello", "SRT",
-    "TOKEN", "Proxy", "clean_environment", "port_of", "run_srt", "settings",
+    "PATH", "BoxCase", "Done", "NAMES", "Case", "quick", "Authority", "WAIT", "Client", "Closed",
+    "Response", "socks_request", "DROP", "NXDOMAIN", "REFUSED", "SERVFAIL", "Answer", "DnsServer",
+    "Forward", "Nginx", "free_port", "wait_for_port", "Conn", "HttpOrigin", "Origin", "Request",
+    "answer", "echo", "hello", "SRT", "TOKEN", "Proxy", "clean_environment", "port_of", "run_srt",
+    "settings", "Sshd",
 ]
