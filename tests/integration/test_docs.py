@@ -85,7 +85,7 @@ class Shell(Case):
                 script += (f"for i in $(seq 300); do curl -s -o wait http://127.0.0.1:{self.port}/ "
                            "&& break; sleep 0.1; done\n")
             script += f"echo; echo '{mark}'\n"
-        script = f"trap 'kill $(jobs -p)' EXIT\n{script}"
+        script = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}"
         done = subprocess.run(["bash", "-c", script], cwd=self.work, env=self.env, timeout=120,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
@@ -106,10 +106,23 @@ class Shell(Case):
                 self.assertEqual(current, body.strip())
                 compared += 1
         self.assertGreaterEqual(compared, 3)
-        self.assertEqual(outputs[1].count("hello"), 4, outputs[1])
+        bodies = [body for language, body in found if language == "sh"]
+        clients, = (out for body, out in zip(bodies, outputs) if "socks5h" in body)
+        self.assertEqual(clients.count("hello"), 4, clients)
+        box, = (out for body, out in zip(bodies, outputs) if body.startswith("cat > box.json"))
+        self.assertEqual(box, "hello")
+        refused, = (out for body, out in zip(bodies, outputs) if "touch ~/x" in body)
+        self.assertIn("blocked by policy", refused)
+        self.assertIn("Read-only file system", refused)
+        annotated, = (out for body, out in zip(bodies, outputs) if "--annotate" in body)
+        self.assertIn('"allowedDomains": ["example.org:80"]', annotated)
 
     def test_manual_pages(self):
         (self.work / "gateway.json").write_text(json.dumps(settings(["example.com"], [], {})))
+        (self.work / "box.json").write_text(json.dumps({
+            "network": {"allowedDomains": ["example.com"], "deniedDomains": []},
+            "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}))
+        (self.work / "Makefile").write_text("test:\n\ttrue\n")
         commands = []
         for page in ("srt.1", "srt-proxy.8"):
             commands += re.findall(r"^\.Dl \$ (.*)$", (TOP / "docs" / page).read_text(), re.M)
