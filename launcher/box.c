@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -19,6 +19,13 @@
 /* Of what bubblewrap says while it fails, enough for every message it has. */
 enum { SAID_MAX = 4096 };
 
+/*
+ * srt-inside ends when its socket closes, and with it every process of its name space; so does the
+ * box that is still being made, once srt-inside has come up. Only what does not heed that is
+ * killed: a bubblewrap that is killed early leaves a child behind that waits for it for ever.
+ */
+enum { HEED_MS = 2000 };
+
 struct box {
     struct ev_loop *loop;
     struct box_events events;
@@ -26,6 +33,8 @@ struct box {
     int socket, said_fd;
     ev_io message, said_ready;
     ev_child child;
+    ev_timer heed; /* how long the box has to end by itself */
+    bool killed;
     struct buf said;    /* by bubblewrap */
     struct buf failure; /* MESSAGE_FAILED */
     bool up;            /* srt-inside has made itself heard */
@@ -98,8 +107,10 @@ static bool read_message(struct box *b)
             log_warning("file-system violations cannot be observed here: %.*s", (int)n - 1,
                         (const char *)message + 1);
         break;
-    case MESSAGE_LISTENERS:
     case MESSAGE_STARTED:
+        b->events.started(b->events.ctx);
+        break;
+    case MESSAGE_LISTENERS:
     case MESSAGE_ORDERS:
     case MESSAGE_SIGNAL:
         break;
@@ -145,10 +156,13 @@ static void on_child(struct ev_loop *loop, ev_child *child, int revents)
     (void)revents;
 
     ev_child_stop(loop, child);
+    ev_timer_stop(loop, &b->heed);
     b->pid = 0;
     while (read_message(b) || read_said(b))
         ;
-    if (!b->over && WIFSIGNALED(status))
+    if (!b->over && b->killed)
+        end_is(b, BOX_LOST, SIGKILL);
+    else if (!b->over && WIFSIGNALED(status))
         end_is(b, BOX_LOST, WTERMSIG(status));
     else if (!b->over)
         end_is(b, BOX_NOT_BUILT, WEXITSTATUS(status));
@@ -183,15 +197,13 @@ static void child_signals(void)
 
 /* In the child. */
 __attribute__((noreturn)) static void become_bubblewrap(const struct box_options *o,
-                                                        const struct start *s, pid_t parent)
+                                                        const struct start *s)
 {
     static char *const no_environment[] = {NULL};
     char args[16], program[32], control[16], errors[16];
     const char *argv[] = {
         o->dependencies->bwrap, "--args", args, "--", program, control, errors, NULL};
 
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
-        _exit(1);
     child_signals();
     setrlimit(RLIMIT_NOFILE, &o->files);
     setrlimit(RLIMIT_CORE, &o->cores);
@@ -216,12 +228,21 @@ static void close_if_open(int fd)
         close(fd);
 }
 
+static void on_not_heeded(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    const struct box *b = timer->data;
+    (void)loop;
+    (void)revents;
+    kill(b->pid, SIGKILL);
+}
+
 static void watch(struct box *b)
 {
     ev_io_init(&b->message, on_message, b->socket, EV_READ);
     ev_io_init(&b->said_ready, on_said, b->said_fd, EV_READ);
     ev_child_init(&b->child, on_child, b->pid, 0);
-    b->message.data = b->said_ready.data = b->child.data = b;
+    ev_timer_init(&b->heed, on_not_heeded, HEED_MS / 1e3, 0);
+    b->message.data = b->said_ready.data = b->child.data = b->heed.data = b;
     ev_io_start(b->loop, &b->message);
     ev_io_start(b->loop, &b->said_ready);
     ev_child_start(b->loop, &b->child);
@@ -233,7 +254,7 @@ struct box *box_start(const struct box_options *o, struct buf *error)
     struct buf words;
     int pair[2] = {-1, -1}, said[2] = {-1, -1};
     struct start s = {.said = -1, .args = -1, .inside = o->inside, .errors = -1};
-    pid_t parent = getpid(), pid = -1;
+    pid_t pid = -1;
 
     buf_init(&words, SIZE_MAX / 2);
     if (!box_arguments(o, &words, error))
@@ -252,7 +273,7 @@ struct box *box_start(const struct box_options *o, struct buf *error)
         goto out;
     }
     if (pid == 0)
-        become_bubblewrap(o, &s, parent);
+        become_bubblewrap(o, &s);
 
     b = mem_alloc(sizeof *b);
     *b = (struct box){.loop = o->loop, .events = o->events, .pid = pid};
@@ -298,6 +319,12 @@ bool box_order(struct box *b, const struct orders *orders, struct buf *error)
     return sent;
 }
 
+void box_poll(struct box *b)
+{
+    while (read_message(b))
+        ;
+}
+
 void box_signal(struct box *b, int number)
 {
     const uint8_t message[] = {MESSAGE_SIGNAL, (uint8_t)number};
@@ -306,10 +333,24 @@ void box_signal(struct box *b, int number)
 
 void box_kill(struct box *b)
 {
-    if (b->pid > 0)
-        kill(b->pid, SIGKILL);
-    /* srt-inside ends, and with it every process of its name space, when this closes. */
+    b->killed = true;
     shutdown(b->socket, SHUT_RDWR);
+    if (b->pid > 0)
+        ev_timer_start(b->loop, &b->heed);
+}
+
+/* Waits for bubblewrap, first for its own end. */
+static void await_end(struct box *b)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < HEED_MS; i++) {
+        if (waitpid(b->pid, NULL, WNOHANG) != 0)
+            return;
+        nanosleep(&pause, NULL);
+    }
+    kill(b->pid, SIGKILL);
+    while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 void box_free(struct box *b)
@@ -317,12 +358,12 @@ void box_free(struct box *b)
     if (b == NULL)
         return;
     ev_child_stop(b->loop, &b->child);
+    ev_timer_stop(b->loop, &b->heed);
     ev_io_stop(b->loop, &b->message);
     ev_io_stop(b->loop, &b->said_ready);
     if (b->pid > 0) {
-        box_kill(b);
-        while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        shutdown(b->socket, SHUT_RDWR);
+        await_end(b);
     }
     close(b->socket);
     close(b->said_fd);

@@ -24,7 +24,7 @@ enum box_end_kind {
     BOX_KILLED,    /* the command died of a signal; value: which */
     BOX_FAILED,    /* srt-inside could not build the box or start the command; text: why */
     BOX_NOT_BUILT, /* bubblewrap could not; text: what it said */
-    BOX_LOST       /* bubblewrap died of a signal; value: which */
+    BOX_LOST       /* bubblewrap died of a signal, or box_kill() was called; value: which */
 };
 
 struct box_end {
@@ -39,6 +39,8 @@ struct box_events {
     void (*listener)(void *ctx, int fd, enum listener_port port);
     /* The seccomp listener of the observing filter; likewise. */
     void (*observer)(void *ctx, int fd);
+    /* The box is built, the command about to run. */
+    void (*started)(void *ctx);
     /* All processes of the box are gone. */
     void (*ended)(void *ctx, const struct box_end *end);
     void *ctx;
@@ -60,9 +62,11 @@ struct box_options {
 struct box *box_start(const struct box_options *o, struct buf *error);
 /* Tells srt-inside what to do, once. False with a line in *error. */
 bool box_order(struct box *b, const struct orders *orders, struct buf *error);
+/* Hears what is waiting to be heard. */
+void box_poll(struct box *b);
 /* Passes a signal on to the command. */
 void box_signal(struct box *b, int number);
-/* Ends every process in the box at once; `ended` is called when they are gone. */
+/* Ends every process in the box; `ended` is called when they are gone. */
 void box_kill(struct box *b);
 /* Kills what is left and waits for it. NULL is fine. */
 void box_free(struct box *b);

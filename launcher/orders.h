@@ -61,7 +61,7 @@ enum message_kind {
     /* from the box */
     MESSAGE_LISTENERS = 'L', /* bytes: one enum listener_port per descriptor */
     MESSAGE_NOTIFY = 'N',    /* one descriptor: the seccomp listener; none: text, why not */
-    MESSAGE_STARTED = 'S',   /* the command runs */
+    MESSAGE_STARTED = 'S',   /* the box is built, the command is about to run */
     MESSAGE_FAILED = 'F',    /* text: the box could not be built, or "exec: ...": the program could
                                 not be executed; srt-inside ends after it */
     MESSAGE_EXITED = 'E',    /* one byte: exit status of the command */

@@ -299,14 +299,22 @@ static bool set_up(struct run *r, struct buf *error)
     return wrap(r, error);
 }
 
+int run_interrupted(const struct run *r, int number)
+{
+    struct buf line;
+    buf_init(&line, 64);
+    buf_printf(&line, "interrupted by %s", signals_name(number));
+    int status = run_failed(r, buf_chars(&line), buf_len(&line));
+    buf_free(&line);
+    return r->line->strict_exit_codes ? STATUS_SIGNAL + number : status;
+}
+
 /* What `set_up` and `start_command` could not do, in words; the status. */
 static int give_up(struct run *r, struct buf *error)
 {
     int number = signals_pending(r->signals);
-    if (number != 0) {
-        buf_clear(error);
-        buf_printf(error, "interrupted by %s", signals_name(number));
-    }
+    if (number != 0)
+        return run_interrupted(r, number);
     if (r->control_failed)
         return run_failure_status(r);
     return run_failed(r, buf_chars(error), buf_len(error));

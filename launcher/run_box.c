@@ -20,6 +20,11 @@ void run_on_signal(void *ctx, int number, bool from_terminal)
     if (from_terminal && !r->plan.new_session && (number == SIGINT || number == SIGQUIT))
         return;
     r->stopped_by = number;
+    box_poll(r->box);
+    if (!r->running) {
+        box_kill(r->box);
+        return;
+    }
     box_signal(r->box, number);
     if (!ev_is_active(&r->grace))
         ev_timer_start(r->loop, &r->grace);
@@ -62,6 +67,12 @@ void run_close_listeners(struct run *r)
         r->forwarders[i] = NULL;
     }
     r->listeners = 0;
+}
+
+static void on_started(void *ctx)
+{
+    struct run *r = ctx;
+    r->running = true;
 }
 
 static void on_observer(void *ctx, int fd)
@@ -128,7 +139,11 @@ bool run_start_box(struct run *r, struct buf *error)
         .mounts = r->plan.by_bubblewrap ? &r->plan.mounts : NULL,
         .files = r->files,
         .cores = r->cores,
-        .events = {.listener = on_listener, .observer = on_observer, .ended = on_ended, .ctx = r},
+        .events = {.listener = on_listener,
+                   .observer = on_observer,
+                   .started = on_started,
+                   .ended = on_ended,
+                   .ctx = r},
     };
     r->box = box_start(&options, error);
     return r->box != NULL;
@@ -168,6 +183,11 @@ static void on_ended(void *ctx, const struct box_end *end)
         begins(end, ORDERS_MOUNTS_REFUSED)) {
         if (!try_bubblewrap(r))
             ev_break(r->loop, EVBREAK_ALL);
+        return;
+    }
+    if (!r->running && r->stopped_by != 0) {
+        r->status = run_interrupted(r, r->stopped_by);
+        ev_break(r->loop, EVBREAK_ALL);
         return;
     }
     switch (end->kind) {

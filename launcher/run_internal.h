@@ -60,6 +60,7 @@ struct run {
     ev_timer grace;
     int stopped_by;      /* the signal that srt got, 0: none */
     bool started;        /* the command has been ordered */
+    bool running;        /* ... and executed */
     bool wrap_again;     /* settings came in while it was being wrapped */
     bool control_failed; /* before any settings came */
     bool crashed;        /* the command could not tidy up after itself */
@@ -70,6 +71,8 @@ struct run {
 int run_failed(const struct run *r, const char *message, size_t n);
 int run_failure_status(const struct run *r);
 
+/* A signal came before the command ran. */
+int run_interrupted(const struct run *r, int number);
 /* Prints and empties. */
 void run_say(struct buf *text);
 

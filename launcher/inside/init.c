@@ -17,8 +17,16 @@
 /* Exit status where the launcher hears, or has heard, more than a number can tell. */
 enum { STATUS_FAILED = 1 };
 
+static void tell(const struct init *init, const void *message, size_t n)
+{
+    /* Without a launcher there is nobody to go on for. */
+    if (!fd_send(init->control, message, n, NULL, 0))
+        _exit(STATUS_FAILED);
+}
+
 bool init_start(struct init *init, int control, const struct orders *orders, struct buf *error)
 {
+    static const uint8_t started = MESSAGE_STARTED;
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t all, child;
     int ends[2];
@@ -38,19 +46,14 @@ bool init_start(struct init *init, int control, const struct orders *orders, str
         return failure(error, "signalfd", NULL);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return failure(error, "pipe", NULL);
+    /* First, so that nothing of the command's is ever seen before it. */
+    tell(init, &started, 1);
     init->command = fork();
     if (init->command == 0)
         command_become(orders, control, ends[1]);
     close(ends[1]);
     init->report = ends[0];
     return init->command > 0 || failure(error, "fork", NULL);
-}
-
-static void tell(const struct init *init, const void *message, size_t n)
-{
-    /* Without a launcher there is nobody to go on for. */
-    if (!fd_send(init->control, message, n, NULL, 0))
-        _exit(STATUS_FAILED);
 }
 
 /* The command has been executed, or has said why not. */
@@ -64,10 +67,11 @@ static void take_report(struct init *init)
     while (n < 0 && errno == EINTR);
     close(init->report);
     init->report = -1;
-    message[0] = n > 0 ? MESSAGE_FAILED : MESSAGE_STARTED;
-    tell(init, message, n > 0 ? 1 + (size_t)n : 1);
-    if (n > 0)
-        _exit(STATUS_FAILED);
+    if (n <= 0)
+        return;
+    message[0] = MESSAGE_FAILED;
+    tell(init, message, 1 + (size_t)n);
+    _exit(STATUS_FAILED);
 }
 
 static _Noreturn void command_ended(struct init *init, int status)

@@ -75,8 +75,8 @@ class Connections(BoxCase):
         document = self.settings(origin)
         first = self.start_box("echo $HTTP_PROXY; /usr/bin/python3 -m http.server 8000", document)
         token = re.search(r"\S+", first.says("@localhost").streams["out"].decode()).group()
-        out = self.succeeds(f"curl -s http://127.0.0.1:8000/; echo $?; curl -s -o /dev/null -w '%{{http_code}}'"
-                            f" -x {token} http://ok.test:{origin.port}/", document)
+        out = self.succeeds("curl -s http://127.0.0.1:8000/; echo $?; "
+                            f"curl -s -o /dev/null -w '%{{http_code}}' -x {token} http://ok.test:{origin.port}/", document)
         self.assertEqual(out, "7\n407")
 
 
@@ -105,7 +105,8 @@ def login(user, password):
     u, p = user.encode(), password.encode()
     return bytes([1, len(u)]) + u + bytes([len(p)]) + p
 for listener in (3128, 1080):
-    for fields in ("", basic(user, password), basic(user, "0" * 32), basic("", ""), basic(user, password[:-1])):
+    for fields in ("", basic(user, password), basic(user, "0" * 32), basic("", ""),
+                   basic(user, password[:-1])):
         print(listener, say(listener, (head %% (1, fields)).encode())[0].split()[1].decode())
     print(listener, say(listener, (head %% (0, "")).encode())[0].split()[1].decode())
     print(listener, say(listener, b"\\x05\\x01\\x00", name)[1][:2].hex())

@@ -46,8 +46,11 @@ class Git(BoxCase):
         self.assertEqual(self.host("git status --porcelain").out, " M f\n")
 
     def test_git_removes_untracked_files(self):
-        """Stand-ins are none of them."""
+        """Socket nodes are none of them. (The empty directory that stands in for .claude is.)"""
         self.repository()
+        (self.work / ".claude").mkdir(exist_ok=True)
+        (self.work / ".claude/settings.json").write_text("{}\n")
+        self.host("git add .claude && git commit -qm claude")
         self.succeeds("set -e; echo u >u; git stash -u -q; test ! -e u; git stash pop -q; test -e u;"
                       "git clean -fdq; test ! -e u")
 

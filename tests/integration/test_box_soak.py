@@ -3,6 +3,8 @@
 import concurrent.futures
 import os
 import pathlib
+import signal
+import time
 
 from harness import BoxCase, quick
 
@@ -40,7 +42,6 @@ class Soak(BoxCase):
         """What a run could leave: by kind, so that a difference tells."""
         return {"files": {p for p in self.listing() if "/work/out" not in p},
                 "records": self.records(),
-                "temporary files": {n for n in os.listdir("/tmp") if "claude" in n},
                 "processes": set(self.processes(str(self.programs))),
                 "mounts": pathlib.Path("/proc/self/mountinfo").read_text(),
                 "descriptors of this test": len(os.listdir("/proc/self/fd"))}
@@ -76,6 +77,26 @@ class Soak(BoxCase):
     def test_fifty_at_once(self):
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self.run_once, range(AT_ONCE)))
+        self.nothing_left()
+
+    def test_runs_that_are_refused(self):
+        refused = self.settings_file(self.settings(deny_read=["/*/x"], deny_write=["c"]))
+        for _ in range(60):
+            done = self.start("--settings", refused, "-c", "echo ran").wait()
+            self.assertEqual((done.status, done.out), (1, ""))
+        self.nothing_left()
+
+    def test_signals_at_any_moment(self):
+        """From the first instruction on; the end of the output tells that all are gone."""
+        for number, statuses in ((signal.SIGKILL, (-9,)), (signal.SIGTERM, (-15, 0, 1)),
+                                 (signal.SIGINT, (-2, 0, 1))):
+            for step in range(50):
+                running = self.start("--settings", self.settings_path, "-c", "sleep 0.02; exit 7")
+                time.sleep(step * 0.001)
+                running.signal(number)
+                with self.subTest((number, step)):
+                    self.assertIn(running.wait().status, (*statuses, 7))
+        self.run_once(1)
         self.nothing_left()
 
     def test_fifty_at_once_that_are_killed(self):

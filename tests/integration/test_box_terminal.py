@@ -82,7 +82,7 @@ class Terminals(OnTerminal):
 
     def test_an_interpreter_that_handles_ctrl_c_lives_on(self):
         terminal = self.terminal("-c", "exec " + self.python(
-            "import time\nprint('up', flush=True)\ntry: time.sleep(100)\n"
+            "import time\ntry:\n print('up', flush=True)\n time.sleep(100)\n"
             "except KeyboardInterrupt: print('caught', flush=True)\ntime.sleep(3); print('alive')"))
         terminal.shows("^up$")
         terminal.type("\x03").shows("caught$")

@@ -46,8 +46,7 @@ static void assert_words(const struct box_options *o, const char *const *there,
 static void test_srt_inside_mounts(void **state)
 {
     (void)state;
-    static const char *const there[] = {"--die-with-parent ",
-                                        "--unshare-user ",
+    static const char *const there[] = {"--unshare-user ",
                                         "--unshare-net ",
                                         "--unshare-pid ",
                                         "--unshare-ipc ",

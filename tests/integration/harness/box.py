@@ -25,6 +25,7 @@ from .client import WAIT
 from .proxy import REPORT, SRT
 
 ORDINARY = "nobody"
+LINGER = 5.0  # seconds in which what belongs to a run has gone after its end
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -94,7 +95,7 @@ class Running:
         status = self.process.wait(seconds)
         took = time.monotonic() - self.begun
         for thread in self.threads:
-            thread.join(WAIT)
+            thread.join(LINGER)
             if thread.is_alive():
                 raise AssertionError("something holds the output open after the end")
         if REPORT.search(self.streams["err"]):
