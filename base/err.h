@@ -19,16 +19,18 @@ enum err {
     ERR_OPAQUE_TUNNEL, /* refuseOpaqueTunnels */
     ERR_MISDIRECTED,   /* requireHostMatch */
     ERR_AUTH,          /* token missing or wrong */
+    ERR_TUNNELS,       /* tlsTerminate.maxTunnels */
 
     /* The client's fault. */
-    ERR_BAD_REQUEST,    /* does not parse */
-    ERR_BAD_AUTHORITY,  /* CONNECT target malformed */
-    ERR_BAD_TARGET,     /* request-target malformed */
-    ERR_NO_HOST,        /* HTTP/1.1 without Host */
-    ERR_EXPECTATION,    /* Expect other than 100-continue */
-    ERR_HEAD_TOO_LARGE, /* request head over its limit */
-    ERR_HEAD_TIMEOUT,   /* request head not in within its time */
-    ERR_BODY_TIMEOUT,   /* request body stopped moving */
+    ERR_BAD_REQUEST,      /* does not parse */
+    ERR_BAD_AUTHORITY,    /* CONNECT target malformed */
+    ERR_BAD_TARGET,       /* request-target malformed */
+    ERR_AMBIGUOUS_TARGET, /* request-target that a rule cannot judge */
+    ERR_NO_HOST,          /* HTTP/1.1 without Host */
+    ERR_EXPECTATION,      /* Expect other than 100-continue */
+    ERR_HEAD_TOO_LARGE,   /* request head over its limit */
+    ERR_HEAD_TIMEOUT,     /* request head not in within its time */
+    ERR_BODY_TIMEOUT,     /* request body stopped moving */
 
     /* SOCKS alone. */
     ERR_SOCKS_COMMAND,      /* BIND, UDP ASSOCIATE, unknown */
@@ -50,6 +52,8 @@ enum err {
 
     /* Ends that are nobody's fault, for the log. */
     ERR_FIRST_BYTE_TIMEOUT,
+    ERR_CLIENT_TLS,         /* a client's handshake with us failed */
+    ERR_CLIENT_TLS_TIMEOUT, /* ... was not done in its time, or never begun */
     ERR_IDLE_TIMEOUT,
     ERR_EARLY_DATA,  /* too many bytes before the tunnel was there */
     ERR_CLIENT_GONE, /* reset or closed before its answer */

@@ -19,7 +19,7 @@
     X(request_head_ms, "requestHeadMs", 60000, 10, 3600000,                                  \
       "from the first byte of a request head to its last")                                   \
     X(request_body_ms, "requestBodyMs", 300000, 10, 86400000,                                \
-      "without a byte of progress in a request body")                                        \
+      "without a byte of progress in a request body, or in an answer inside a tunnel")       \
     X(keep_alive_ms, "keepAliveMs", 6000, 10, 3600000,                                       \
       "idle between two requests of a client connection; the client is told a second less")  \
     X(socks_handshake_ms, "socksHandshakeMs", 10000, 10, 3600000,                            \
@@ -37,6 +37,12 @@
       "that an upstream has for answering Expect: 100-continue before the client is told")   \
     X(linger_ms, "lingerMs", 1000, 0, 60000,                                                 \
       "that the rest of a refused body, or of a client's bytes, is read before closing")     \
+    X(client_hello_ms, "clientHelloMs", 5000, 10, 600000,                                    \
+      "that a client has for its whole ClientHello in a tunnel that is terminated")          \
+    X(first_request_ms, "firstRequestMs", 10000, 10, 600000,                                 \
+      "from the handshake of a terminated tunnel to the end of its first request head")      \
+    X(server_first_ms, "serverFirstMs", 1000, 10, 600000,                                    \
+      "that a silent client of such a tunnel has before the server is asked to speak first") \
     X(upstream_idle_ms, "upstreamIdleMs", 5000, 10, 3600000,                                 \
       "that an idle connection to a server is kept for the next request")                    \
     X(drain_ms, "drainMs", 5000, 0, 86400000,                                                \

@@ -40,7 +40,7 @@ static size_t escape(char *to, const uint8_t *p, size_t n)
     return 4 * n;
 }
 
-/* Escapes control characters (C0, DEL, C1) and bytes that are not UTF-8; at most four for one. */
+/* Escapes unsafe characters and bytes that are not UTF-8; at most four bytes for one. */
 static size_t clean(char *to, const char *message, size_t n)
 {
     const uint8_t *p = (const uint8_t *)message;
@@ -49,10 +49,8 @@ static size_t clean(char *to, const char *message, size_t n)
     for (size_t i = 0; i < n;) {
         uint32_t code = 0;
         size_t bytes = text_utf8_decode(p + i, n - i, &code);
-        if (bytes == 0) {
-            len += escape(to + len, p + i, 1);
-            bytes = 1;
-        } else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+        if (bytes == 0 || text_is_unsafe(code)) {
+            bytes = bytes == 0 ? 1 : bytes;
             len += escape(to + len, p + i, bytes);
         } else {
             memcpy(to + len, p + i, bytes);

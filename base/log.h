@@ -1,7 +1,8 @@
 /*
  * Lines for people on stderr: warnings, errors, and the debug log. Each line is
- * one write. Bytes from outside may be among the arguments: control characters
- * come out as \xNN, so that nobody can forge a line or steer a terminal.
+ * one write. Bytes from outside may be among the arguments: control, bidi and
+ * zero-width characters come out as \xNN, so that nobody can forge a line,
+ * reorder one or steer a terminal.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

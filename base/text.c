@@ -38,6 +38,12 @@ static bool is_unsafe(uint32_t code)
     return in_ranges(unsafe_codes, sizeof unsafe_codes / sizeof unsafe_codes[0], code);
 }
 
+bool text_is_unsafe(uint32_t code)
+{
+    enum { UNASSIGNED = 0x2065 }; /* in the midst of such characters, and left out by cleaning */
+    return is_unsafe(code) || code == UNASSIGNED;
+}
+
 static bool is_space(uint32_t code)
 {
     return in_ranges(space_codes, sizeof space_codes / sizeof space_codes[0], code);

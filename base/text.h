@@ -25,6 +25,9 @@ bool text_utf8_valid(const char *s, size_t n);
 /* Appends s with each ill-formed part (maximal subpart) replaced by U+FFFD. */
 void text_utf8_repair(struct buf *out, const char *s, size_t n);
 
+/* A control, bidi, zero-width or tag character: a terminal or a reader may obey or hide it. */
+bool text_is_unsafe(uint32_t code);
+
 /* Appends s cleaned as a stored line: rules 1 to 3 of section 8.3. Invalid UTF-8 becomes U+FFFD.
  * Nothing is appended when out has no room for all of it; 3 * n bytes are always enough. */
 void text_clean(struct buf *out, const char *s, size_t n);

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,14 +26,18 @@ enum { SAID_MAX = 4096 };
  * box that is still being made, once srt-inside has come up. Only what does not heed that is
  * killed: a bubblewrap that is killed early leaves a child behind that waits for it for ever.
  */
-enum { HEED_MS = 2000 };
+enum {
+    HEED_MS = 2000,
+    GONE_MS = 10000 /* that killed processes have, whatever keeps them from running */
+};
 
 struct box {
     struct ev_loop *loop;
     struct box_events events;
     pid_t pid; /* bubblewrap's; 0 once it is gone */
     int socket, said_fd;
-    ev_io message, said_ready;
+    int init; /* pidfd of srt-inside; -1: not known */
+    ev_io message, said_ready, init_gone;
     ev_child child;
     ev_timer heed; /* how long the box has to end by itself */
     bool killed;
@@ -55,6 +61,12 @@ static int memory_file(const char *name, const struct buf *content)
     return fd;
 }
 
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 /* --- what comes out of the box ------------------------------------------------------------- */
 
 static void end_is(struct box *b, enum box_end_kind kind, int value)
@@ -72,6 +84,8 @@ static void on_descriptors(struct box *b, const uint8_t *message, size_t n, cons
             b->events.listener(b->events.ctx, fds[i], (enum listener_port)message[1 + i]);
         else if (message[0] == MESSAGE_NOTIFY && count == 1)
             b->events.observer(b->events.ctx, fds[i]);
+        else if (message[0] == MESSAGE_INIT && count == 1 && b->init < 0)
+            b->init = fds[i];
         else
             close(fds[i]);
     }
@@ -110,6 +124,7 @@ static bool read_message(struct box *b)
     case MESSAGE_STARTED:
         b->events.started(b->events.ctx);
         break;
+    case MESSAGE_INIT:
     case MESSAGE_LISTENERS:
     case MESSAGE_ORDERS:
     case MESSAGE_SIGNAL:
@@ -149,6 +164,36 @@ static void on_said(struct ev_loop *loop, ev_io *io, int revents)
     read_said(io->data);
 }
 
+/* srt-inside, and with it the whole name space, is gone. */
+static bool init_is_gone(const struct box *b, int wait_ms)
+{
+    struct pollfd init = {.fd = b->init, .events = POLLIN};
+    return b->init < 0 || poll(&init, 1, wait_ms) == 1;
+}
+
+static void tell_end(struct box *b)
+{
+    ev_io_stop(b->loop, &b->init_gone);
+    ev_timer_stop(b->loop, &b->heed);
+    const struct buf *text = b->end.kind == BOX_FAILED ? &b->failure : &b->said;
+    b->end.text = buf_chars(text);
+    b->end.text_len = buf_len(text);
+    b->events.ended(b->events.ctx, &b->end);
+}
+
+static void on_init_gone(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop;
+    (void)revents;
+    tell_end(io->data);
+}
+
+static void kill_init(const struct box *b)
+{
+    if (b->init >= 0)
+        (void)syscall(SYS_pidfd_send_signal, b->init, SIGKILL, NULL, 0);
+}
+
 static void on_child(struct ev_loop *loop, ev_child *child, int revents)
 {
     struct box *b = child->data;
@@ -156,7 +201,6 @@ static void on_child(struct ev_loop *loop, ev_child *child, int revents)
     (void)revents;
 
     ev_child_stop(loop, child);
-    ev_timer_stop(loop, &b->heed);
     b->pid = 0;
     while (read_message(b) || read_said(b))
         ;
@@ -166,10 +210,18 @@ static void on_child(struct ev_loop *loop, ev_child *child, int revents)
         end_is(b, BOX_LOST, WTERMSIG(status));
     else if (!b->over)
         end_is(b, BOX_NOT_BUILT, WEXITSTATUS(status));
-    const struct buf *text = b->end.kind == BOX_FAILED ? &b->failure : &b->said;
-    b->end.text = buf_chars(text);
-    b->end.text_len = buf_len(text);
-    b->events.ended(b->events.ctx, &b->end);
+    if (init_is_gone(b, 0)) {
+        tell_end(b);
+        return;
+    }
+    /* bubblewrap was killed under it. */
+    kill_init(b);
+    ev_io_init(&b->init_gone, on_init_gone, b->init, EV_READ);
+    b->init_gone.data = b;
+    ev_io_start(loop, &b->init_gone);
+    ev_timer_stop(loop, &b->heed);
+    ev_timer_set(&b->heed, GONE_MS / 1e3, 0);
+    ev_timer_start(loop, &b->heed);
 }
 
 /* --- starting ------------------------------------------------------------------------------ */
@@ -222,17 +274,16 @@ __attribute__((noreturn)) static void become_bubblewrap(const struct box_options
     _exit(1);
 }
 
-static void close_if_open(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 static void on_not_heeded(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-    const struct box *b = timer->data;
+    struct box *b = timer->data;
     (void)loop;
     (void)revents;
+    if (b->pid == 0) {
+        tell_end(b);
+        return;
+    }
+    kill_init(b);
     kill(b->pid, SIGKILL);
 }
 
@@ -276,7 +327,7 @@ struct box *box_start(const struct box_options *o, struct buf *error)
         become_bubblewrap(o, &s);
 
     b = mem_alloc(sizeof *b);
-    *b = (struct box){.loop = o->loop, .events = o->events, .pid = pid};
+    *b = (struct box){.loop = o->loop, .events = o->events, .pid = pid, .init = -1};
     b->socket = pair[0];
     b->said_fd = said[0];
     pair[0] = said[0] = -1;
@@ -294,7 +345,7 @@ out:
     return b;
 }
 
-bool box_order(struct box *b, const struct orders *orders, struct buf *error)
+bool box_order(struct box *b, const struct orders *orders, int lock, struct buf *error)
 {
     static const uint8_t kind = MESSAGE_ORDERS;
     struct buf encoded;
@@ -308,7 +359,8 @@ bool box_order(struct box *b, const struct orders *orders, struct buf *error)
     }
     int fd = memory_file("srt-orders", &encoded);
     buf_wipe(&encoded);
-    bool sent = fd >= 0 && fd_send(b->socket, &kind, 1, &fd, 1);
+    const int fds[] = {fd, lock};
+    bool sent = fd >= 0 && fd_send(b->socket, &kind, 1, fds, lock >= 0 ? 2 : 1);
     /* When the box could not be built nobody is there to read; how it ended says more. */
     if (!sent && errno != EPIPE && errno != ECONNRESET) {
         buf_printf(error, "the box cannot be told what to do: %s", strerror(errno));
@@ -340,7 +392,7 @@ void box_kill(struct box *b)
 }
 
 /* Waits for bubblewrap, first for its own end. */
-static void await_end(struct box *b)
+static void await_end(const struct box *b)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int i = 0; i < HEED_MS; i++) {
@@ -348,26 +400,33 @@ static void await_end(struct box *b)
             return;
         nanosleep(&pause, NULL);
     }
+    kill_init(b);
     kill(b->pid, SIGKILL);
     while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
 
-void box_free(struct box *b)
+bool box_free(struct box *b)
 {
     if (b == NULL)
-        return;
+        return true;
     ev_child_stop(b->loop, &b->child);
     ev_timer_stop(b->loop, &b->heed);
     ev_io_stop(b->loop, &b->message);
     ev_io_stop(b->loop, &b->said_ready);
+    ev_io_stop(b->loop, &b->init_gone);
     if (b->pid > 0) {
         shutdown(b->socket, SHUT_RDWR);
         await_end(b);
+        while (read_message(b))
+            ;
     }
+    bool gone = init_is_gone(b, b->killed || b->pid > 0 ? GONE_MS : 0);
+    close_if_open(b->init);
     close(b->socket);
     close(b->said_fd);
     buf_free(&b->said);
     buf_free(&b->failure);
     free(b);
+    return gone;
 }

@@ -41,7 +41,7 @@ struct box_events {
     void (*observer)(void *ctx, int fd);
     /* The box is built, the command about to run. */
     void (*started)(void *ctx);
-    /* All processes of the box are gone. */
+    /* All processes of the box are gone, or had long enough to go. */
     void (*ended)(void *ctx, const struct box_end *end);
     void *ctx;
 };
@@ -60,16 +60,18 @@ struct box_options {
 
 /* Starts bubblewrap. NULL with a line in *error. */
 struct box *box_start(const struct box_options *o, struct buf *error);
-/* Tells srt-inside what to do, once. False with a line in *error. */
-bool box_order(struct box *b, const struct orders *orders, struct buf *error);
+/* Tells srt-inside what to do, once. lock: a descriptor that the box keeps open until all of it is
+ * gone, or -1; stays the caller's. False with a line in *error. */
+bool box_order(struct box *b, const struct orders *orders, int lock, struct buf *error);
 /* Hears what is waiting to be heard. */
 void box_poll(struct box *b);
 /* Passes a signal on to the command. */
 void box_signal(struct box *b, int number);
 /* Ends every process in the box; `ended` is called when they are gone. */
 void box_kill(struct box *b);
-/* Kills what is left and waits for it. NULL is fine. */
-void box_free(struct box *b);
+/* Kills what is left and waits for it. NULL is fine. False when processes of the box are still
+ * there after all the time they had. */
+bool box_free(struct box *b);
 
 /* What bubblewrap is told, a word each, NUL-terminated; the words before "--". False with a line in
  * *error when the plan has more words than it takes. */

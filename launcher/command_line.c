@@ -297,7 +297,8 @@ static bool is_subcommand(const struct command_line *c, const char *word)
     if (strcmp(word, "proxy") == 0)
         return true;
     bool has_command = c->command != NULL && c->command[0] != 0;
-    return !has_command && (strcmp(word, "check") == 0 || strcmp(word, "connect") == 0);
+    return !has_command &&
+           (strcmp(word, "check") == 0 || strcmp(word, "connect") == 0 || strcmp(word, "ca") == 0);
 }
 
 /* The rest is the command. A "--" that comes after another program's option is that program's. */

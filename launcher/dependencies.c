@@ -18,13 +18,15 @@
 #include "base/text.h"
 #include "launcher/explain.h"
 #include "launcher/machine.h"
+#include "launcher/writable.h"
 #include "seccomp/filters.h"
 
 enum {
     PROBE_MS = 5000,
     PROBE_TICK_MS = 10,
     PROBE_TEXT_MAX = 4096, /* of bubblewrap's stderr */
-    SHOWN_UNITS = 200
+    SHOWN_UNITS = 200,
+    PASSED_MAX = 16384 /* names of programs that are not used */
 };
 
 static bool is_executable(const char *path)
@@ -35,49 +37,78 @@ static bool is_executable(const char *path)
 }
 
 /*
- * PATH is the caller's own and says what runs. Only absolute directories count all the same: a
- * relative one, or an empty one, is the working directory, which is where the files lie that the
- * box is there to distrust; the box must not be built by a bwrap that a checkout brought along.
+ * The next executable of that name from *path on, which is moved behind it, NULL at the end. PATH
+ * is the caller's own and says what runs. Only absolute directories count all the same: a relative
+ * one, or an empty one, is the working directory, which is where the files lie that the box is
+ * there to distrust; the box must not be built by a bwrap that a checkout brought along.
  */
+static char *find_next(const char **path, const char *name)
+{
+    while (*path != NULL) {
+        const char *directory = *path;
+        size_t n = strcspn(directory, ":");
+        *path = directory[n] == 0 ? NULL : directory + n + 1;
+        if (directory[0] != '/')
+            continue;
+        size_t size = n + strlen(name) + 2;
+        char *candidate = mem_alloc(size);
+        snprintf(candidate, size, "%.*s/%s", (int)n, directory, name);
+        if (is_executable(candidate))
+            return candidate;
+        free(candidate);
+    }
+    return NULL;
+}
+
 char *dependencies_find(const char *name)
 {
     const char *path = getenv("PATH");
-    if (path == NULL || name[0] == 0 || strchr(name, '/') != NULL)
-        return NULL;
-    for (;;) {
-        size_t n = strcspn(path, ":");
-        if (path[0] == '/') {
-            size_t size = n + strlen(name) + 2;
-            char *candidate = mem_alloc(size);
-            snprintf(candidate, size, "%.*s/%s", (int)n, path, name);
-            if (is_executable(candidate))
-                return candidate;
-            free(candidate);
-        }
-        if (path[n] == 0)
-            return NULL;
-        path += n + 1;
-    }
+    return name[0] == 0 || strchr(name, '/') != NULL ? NULL : find_next(&path, name);
 }
 
-static void problem(struct buf *problems, const char *text)
+static void list_add(struct buf *list, const char *text)
 {
-    if (buf_len(problems) != 0)
-        buf_puts(problems, ", ");
-    buf_puts(problems, text);
+    if (buf_len(list) != 0)
+        buf_puts(list, ", ");
+    buf_puts(list, text);
+}
+
+/* The first on PATH that no command can have put there; what the others were is said. */
+static char *search_bwrap(const struct sandbox_settings *s, struct buf *problems)
+{
+    const char *path = getenv("PATH");
+    struct buf passed;
+    char *found;
+
+    buf_init(&passed, PASSED_MAX);
+    while ((found = find_next(&path, "bwrap")) != NULL && writable_by_command(s, found)) {
+        list_add(&passed, found);
+        free(found);
+    }
+    if (found == NULL && buf_len(&passed) == 0) {
+        list_add(problems, "bubblewrap (bwrap) not installed");
+    } else if (found == NULL) {
+        list_add(problems, "bubblewrap (bwrap) only where the command may write (");
+        text_clean(problems, buf_chars(&passed), buf_len(&passed));
+        buf_puts(problems, "): name it by bwrapPath if it is to be trusted");
+    } else if (buf_len(&passed) != 0) {
+        log_warning("%s is used, not %s, where the command may write: bwrapPath names one to be "
+                    "trusted",
+                    found, buf_cstr(&passed));
+    }
+    buf_free(&passed);
+    return found;
 }
 
 static char *locate_bwrap(const struct sandbox_settings *s, struct buf *problems)
 {
     char *found = NULL;
     if (s->bwrap_path == NULL) {
-        found = dependencies_find("bwrap");
-        if (found == NULL)
-            problem(problems, "bubblewrap (bwrap) not installed");
+        found = search_bwrap(s, problems);
     } else if (is_executable(s->bwrap_path)) {
         found = mem_dup(s->bwrap_path);
     } else {
-        problem(problems, "bubblewrap (bwrap) not executable at ");
+        list_add(problems, "bubblewrap (bwrap) not executable at ");
         text_clean(problems, s->bwrap_path, strlen(s->bwrap_path));
     }
     return found;
@@ -194,10 +225,10 @@ static void check_setfcap(const char *bwrap, struct buf *problems)
         return;
     buf_init(&line, 3 * PROBE_TEXT_MAX);
     if (!probe(bwrap, &line)) {
-        problem(problems,
-                "running as uid 0 without CAP_SETFCAP in this process's capability bounding set - "
-                "Linux 5.12 and later want it for a user namespace that maps uid 0; give it (in a "
-                "container: --cap-add SETFCAP) or run as another user");
+        list_add(problems,
+                 "running as uid 0 without CAP_SETFCAP in this process's capability bounding set - "
+                 "Linux 5.12 and later want it for a user namespace that maps uid 0; give it (in a "
+                 "container: --cap-add SETFCAP) or run as another user");
         if (buf_len(&line) != 0)
             buf_printf(problems, " (bubblewrap: %s)", buf_cstr(&line));
     }
@@ -212,7 +243,7 @@ bool dependencies_check(const struct sandbox_settings *s, struct dependencies *o
     *out = (struct dependencies){0};
     buf_init(&problems, PROBLEMS_MAX);
     if (machine_runs_wsl1())
-        problem(&problems, "Unsupported platform");
+        list_add(&problems, "Unsupported platform");
     out->bwrap = locate_bwrap(s, &problems);
     check_setfcap(out->bwrap, &problems);
     bool good = buf_len(&problems) == 0;

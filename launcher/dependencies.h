@@ -17,9 +17,10 @@ struct dependencies {
     bool filters;      /* seccomp filters can be built for this architecture */
 };
 
-/* False with "Sandbox dependencies not available: ..." in *error, without a newline. Costs one
- * stat a directory of PATH and two system calls; no process is started unless uid 0 lacks
- * CAP_SETFCAP. */
+/* False with "Sandbox dependencies not available: ..." in *error, without a newline. A bwrap that
+ * the command could have put on PATH is passed over, with a warning; one that bwrapPath names is
+ * trusted. Costs one stat a directory of PATH, a few for what is found there and two system calls;
+ * no process is started unless uid 0 lacks CAP_SETFCAP. */
 bool dependencies_check(const struct sandbox_settings *s, struct dependencies *out,
                         struct buf *error);
 void dependencies_free(struct dependencies *d);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "certs/trust_store.h"
 #include "launcher/ssh_command.h"
 #include "proxy/policy/violation.h"
 
@@ -281,6 +282,31 @@ static void set_cloudsdk(struct build *b)
     }
 }
 
+/* Chapter 30 sections 3 and 13: each replaces, or adds to, what a tool trusts. */
+static void set_trust(struct build *b)
+{
+    static const char *const names[] = {"NODE_EXTRA_CA_CERTS",
+                                        "SSL_CERT_FILE",
+                                        "CURL_CA_BUNDLE",
+                                        "REQUESTS_CA_BUNDLE",
+                                        "PIP_CERT",
+                                        "GIT_SSL_CAINFO",
+                                        "AWS_CA_BUNDLE",
+                                        "CARGO_HTTP_CAINFO",
+                                        "DENO_CERT",
+                                        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+                                        "NIX_SSL_CERT_FILE",
+                                        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                                        "HTTPLIB2_CA_CERTS",
+                                        "BUNDLE_SSL_CA_CERT",
+                                        "npm_config_cafile",
+                                        "HEX_CACERTS_PATH",
+                                        "PERL_LWP_SSL_CA_FILE",
+                                        NULL};
+    if (b->o->trust_bundle != NULL)
+        set_all(b, names, b->o->trust_bundle);
+}
+
 /*
  * Clients that do not look at HTTPS_PROXY: Node's own fetch and http ask for a switch, Yarn 2 and
  * later for names of their own. There is no YARN_NO_PROXY: Yarn refuses settings it does not know.
@@ -322,35 +348,51 @@ static bool needs_quotes(const char *path)
 }
 
 /* As the JVM splits the variable: white space outside quotes, of either kind, without escapes. */
-static void put_agent(struct buf *out, const char *jar)
+static void put_option(struct buf *out, const char *option, const char *path)
 {
-    bool quoted = needs_quotes(jar);
-    buf_puts(out, quoted ? "\"-javaagent:" : "-javaagent:");
-    for (; *jar != 0; jar++) {
-        if (*jar == '"')
+    bool quoted = needs_quotes(path);
+    buf_puts(out, quoted ? "\"" : "");
+    buf_puts(out, option);
+    for (; *path != 0; path++) {
+        if (*path == '"')
             buf_puts(out, "\"'\"'\"");
         else
-            buf_append(out, jar, 1);
+            buf_append(out, path, 1);
     }
     if (quoted)
         buf_puts(out, "\"");
 }
 
-/* Section 11.4. A '=' in the path would end it: the agent's options follow there. */
-static void set_java(struct build *b)
+/* A '=' in the path would end it: the agent's options follow there. */
+static const char *java_agent(const struct build *b)
 {
     const char *jar = b->o->settings->java_agent_jar;
     if (jar == NULL || access(jar, F_OK) != 0)
         jar = b->o->java_agent;
-    if (jar == NULL || strchr(jar, '=') != NULL)
-        return;
+    return jar == NULL || strchr(jar, '=') != NULL ? NULL : jar;
+}
+
+/* Section 11.4, and chapter 30 section 13. Of two values for a property the JVM takes the last: a
+ * store that is inherited must not be read by half of our options. */
+static void set_java(struct build *b)
+{
+    const char *jar = java_agent(b), *store = b->o->trust_store;
     const char *inherited = get(b, "JAVA_TOOL_OPTIONS");
     struct buf value;
+    if (jar == NULL && store == NULL)
+        return;
     buf_init(&value, VALUE_MAX);
-    put_agent(&value, jar);
+    if (jar != NULL)
+        put_option(&value, "-javaagent:", jar);
     if (filled(inherited)) {
-        buf_puts(&value, " ");
+        buf_puts(&value, buf_len(&value) != 0 ? " " : "");
         buf_puts(&value, inherited);
+    }
+    if (store != NULL) {
+        buf_puts(&value, buf_len(&value) != 0 ? " " : "");
+        put_option(&value, "-Djavax.net.ssl.trustStore=", store);
+        buf_puts(&value, " -Djavax.net.ssl.trustStoreType=PKCS12"
+                         " -Djavax.net.ssl.trustStorePassword=" TRUST_STORE_PASSWORD);
     }
     set(b, "JAVA_TOOL_OPTIONS", buf_cstr(&value));
     buf_wipe(&value);
@@ -380,6 +422,7 @@ char **environment_build(const struct environment_options *o)
     set_git_configuration(&b);
     set(&b, "SANDBOX_RUNTIME", "1");
     set_temporary(&b);
+    set_trust(&b);
     set_network(&b);
     set_java(&b);
     set_number(&b, "CLAUDE_CODE_HOST_HTTP_PROXY_PORT", o->http_port);

@@ -12,11 +12,13 @@ struct environment_options {
     const struct sandbox_settings *settings;
     const char *command; /* what requests are attributed to */
     size_t command_len;
-    const char *token;      /* NULL: no credential (an external HTTP proxy) */
-    const char *connector;  /* a path of srt that the box can execute; NULL: socat is used */
-    const char *socat;      /* socat's path or name; NULL: "socat" */
-    const char *java_agent; /* path of the jar; NULL: none */
-    const char *temporary;  /* TMPDIR when no CLAUDE_* variable names one */
+    const char *token;        /* NULL: no credential (an external HTTP proxy) */
+    const char *connector;    /* a path of srt that the box can execute; NULL: socat is used */
+    const char *socat;        /* socat's path or name; NULL: "socat" */
+    const char *java_agent;   /* path of the jar; NULL: none */
+    const char *trust_bundle; /* PEM file of what the command is to trust; NULL: as it is */
+    const char *trust_store;  /* the same for JVMs, PKCS #12; NULL: none */
+    const char *temporary;    /* TMPDIR when no CLAUDE_* variable names one */
     unsigned http_port, socks_port; /* CLAUDE_CODE_HOST_*: 3128, or the external ones */
 };
 

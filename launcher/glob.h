@@ -29,9 +29,11 @@ bool glob_may_match_beneath(const struct glob *g, const char *path, size_t n);
  * another node. `sealed`: canonical directories that could not be listed, or hold what could
  * not be inspected: denied as well, and nothing is bound back beneath them. Collapsing against
  * allows is the plan's. A place may hold bytes that are no UTF-8.
+ * `links`: names that decide what is denied: links that were matched or led to a match, and the
+ * literal directory where it is not a real path.
  */
 void glob_expand_deny(const struct pattern_reading *pattern, struct paths *denied,
-                      struct paths *sealed);
+                      struct paths *sealed, struct paths *links);
 /* What an allowRead pattern matches: names, links among them not followed. Section 5.5, last part.
  */
 void glob_expand_allow(const struct pattern_reading *pattern, struct paths *allowed);

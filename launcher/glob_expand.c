@@ -20,12 +20,22 @@
 #include "base/mem.h"
 #include "launcher/glob_machine.h"
 
+enum { NO_LINK = -1 };
+
+/* A link that was descended, or the name of the base. */
+struct descent {
+    char *link;
+    long via;    /* the one that led to it; NO_LINK: none */
+    bool needed; /* something was found beneath */
+};
+
 /* A directory to list. */
 struct visit {
     char *real;
     char *name;       /* the same, by the name an allow is given; NULL in a walk for a deny */
     uint64_t *states; /* what the pattern can become beneath it */
     bool whole;       /* denied as a whole if anything is in it */
+    long via;         /* the link that led here, of walk.descents */
 };
 
 /* The states a directory was listed for. Each is taken once, so that the walk ends. */
@@ -43,6 +53,9 @@ struct walk {
     void *listed; /* a tree of struct listed; a deny's alone */
     uint64_t *matched, *beneath, *scratch;
     struct paths found, sealed;
+    struct descent *descents; /* a deny's alone */
+    size_t descent_count, descent_room;
+    struct paths links; /* matched ones */
 };
 
 enum node { NODE_DIRECTORY, NODE_LINK, NODE_OTHER, NODE_UNKNOWN, NODE_GONE };
@@ -52,7 +65,8 @@ static size_t set_size(const struct walk *w)
     return w->glob->words * sizeof(uint64_t);
 }
 
-static void push(struct walk *w, char *real, char *name, const uint64_t *states, bool whole)
+static void push(struct walk *w, char *real, char *name, const uint64_t *states, bool whole,
+                 long via)
 {
     if (w->count == w->room) {
         w->room = w->room != 0 ? w->room * 2 : 64;
@@ -61,7 +75,7 @@ static void push(struct walk *w, char *real, char *name, const uint64_t *states,
     uint64_t *copy = mem_array(w->glob->words, sizeof *copy);
     memcpy(copy, states, set_size(w));
     w->visits[w->count++] =
-        (struct visit){.real = real, .name = name, .states = copy, .whole = whole};
+        (struct visit){.real = real, .name = name, .states = copy, .whole = whole, .via = via};
 }
 
 static void visit_free(struct visit *v)
@@ -109,13 +123,34 @@ static bool take_new_states(struct walk *w, struct visit *v)
     return any != 0;
 }
 
+/* Takes over the link. */
+static long add_descent(struct walk *w, char *link, long via)
+{
+    if (w->descent_count == w->descent_room) {
+        w->descent_room = w->descent_room != 0 ? w->descent_room * 2 : 16;
+        w->descents = mem_resize(w->descents, w->descent_room, sizeof *w->descents);
+    }
+    w->descents[w->descent_count] = (struct descent){.link = link, .via = via};
+    return (long)w->descent_count++;
+}
+
+/* Something was found by way of that link. */
+static void need(struct walk *w, long via)
+{
+    while (via != NO_LINK && !w->descents[via].needed) {
+        w->descents[via].needed = true;
+        via = w->descents[via].via;
+    }
+}
+
 /* Denies a place, and all beneath it for good: itself if it can be looked at, else the nearest
  * directory above it that can; never the root. */
-static void seal(struct walk *w, const char *place)
+static void seal(struct walk *w, const char *place, long via)
 {
     struct stat st = {0};
     char *at = mem_dup(place);
 
+    need(w, via);
     while (strcmp(at, "/") != 0 && path_lstat(at, &st) != 0) {
         char *parent = path_parent(at);
         free(at);
@@ -125,6 +160,12 @@ static void seal(struct walk *w, const char *place)
         free(at);
     else
         paths_add(S_ISDIR(st.st_mode) ? &w->sealed : &w->found, at);
+}
+
+static void deny(struct walk *w, const struct visit *v, const char *real)
+{
+    paths_add(&w->found, mem_dup(real));
+    need(w, v->via);
 }
 
 static int open_once(const char *real)
@@ -175,6 +216,13 @@ static enum node node_of(DIR *dir, const struct dirent *entry)
     return S_ISDIR(st.st_mode) ? NODE_DIRECTORY : S_ISLNK(st.st_mode) ? NODE_LINK : NODE_OTHER;
 }
 
+/* The directory `v` and, of its entries, a link decide what is denied. */
+static void need_link(struct walk *w, const struct visit *v, const char *link)
+{
+    paths_add(&w->links, mem_dup(link));
+    need(w, v->via);
+}
+
 /* A link in the directory `v`, reached with w->matched before and w->beneath after a slash. */
 static void take_link(struct walk *w, const struct visit *v, const char *link)
 {
@@ -187,8 +235,10 @@ static void take_link(struct walk *w, const struct visit *v, const char *link)
     char *target = path_real(link);
     int number = target != NULL ? path_lstat(target, &st) : errno;
     if (target == NULL || number != 0) {
+        if (matched)
+            need_link(w, v, link);
         if (matched && !path_is_absence(number))
-            seal(w, v->real);
+            seal(w, v->real, v->via);
         free(target);
         return;
     }
@@ -198,11 +248,12 @@ static void take_link(struct walk *w, const struct visit *v, const char *link)
         const char *place = strcmp(target, "/") == 0 ? v->real : target;
         if (strcmp(place, "/") != 0)
             paths_add(&w->found, mem_dup(place));
+        need_link(w, v, link);
     }
     /* Beneath a link up the tree lies what the pattern was never aimed at. */
     bool up = path_within(v->real, target) || path_within(w->base, target);
     if (directory && goes_on && !up)
-        push(w, target, NULL, w->beneath, false);
+        push(w, target, NULL, w->beneath, false, add_descent(w, mem_dup(link), v->via));
     else
         free(target);
 }
@@ -214,7 +265,7 @@ static void take_directory(struct walk *w, const struct visit *v, char *real, co
         return;
     }
     char *name = v->name != NULL ? path_join(v->name, entry) : NULL;
-    push(w, real, name, w->beneath, w->deny && glob_ends_directory(w->glob, w->matched));
+    push(w, real, name, w->beneath, w->deny && glob_ends_directory(w->glob, w->matched), v->via);
 }
 
 static void take_entry(struct walk *w, const struct visit *v, const char *entry, enum node node)
@@ -235,7 +286,7 @@ static void take_entry(struct walk *w, const struct visit *v, const char *entry,
     if (strlen(real) >= PATH_MAX) {
         /* No mount can name it, but a command that goes there step by step can. */
         if (w->deny)
-            seal(w, v->real);
+            seal(w, v->real, v->via);
         free(real);
         return;
     }
@@ -244,9 +295,9 @@ static void take_entry(struct walk *w, const struct visit *v, const char *entry,
     if (w->deny && node == NODE_LINK)
         take_link(w, v, real);
     else if (w->deny && node == NODE_UNKNOWN)
-        seal(w, real);
+        seal(w, real, v->via);
     else if (w->deny && match)
-        paths_add(&w->found, mem_dup(real));
+        deny(w, v, real);
     if (node == NODE_DIRECTORY)
         take_directory(w, v, real, entry);
     else
@@ -261,7 +312,7 @@ static void list_directory(struct walk *w, const struct visit *v)
 
     if (dir == NULL) {
         if (w->deny && errno != ENOENT)
-            seal(w, v->real);
+            seal(w, v->real, v->via);
         return;
     }
     while (errno = 0, (entry = readdir(dir)) != NULL) {
@@ -271,10 +322,10 @@ static void list_directory(struct walk *w, const struct visit *v)
         take_entry(w, v, entry->d_name, node_of(dir, entry));
     }
     if (errno != 0 && errno != ENOENT && w->deny)
-        seal(w, v->real);
+        seal(w, v->real, v->via);
     closedir(dir);
     if (v->whole && !empty && strcmp(v->real, "/") != 0)
-        paths_add(&w->found, mem_dup(v->real));
+        deny(w, v, v->real);
 }
 
 /* For a base that is there but cannot be looked at. */
@@ -289,7 +340,7 @@ static void seal_above(struct walk *w, const char *base)
         real = path_real(at);
     }
     if (real != NULL)
-        seal(w, real);
+        seal(w, real, NO_LINK);
     free(real);
     free(at);
 }
@@ -297,16 +348,23 @@ static void seal_above(struct walk *w, const char *base)
 /* The literal directory the walk starts from, with the states it is reached in. */
 static void push_base(struct walk *w, const char *base)
 {
+    long via = NO_LINK;
+
     w->base = path_real(base);
+    int number = errno;
+    if (w->deny && w->base == NULL)
+        paths_add(&w->links, mem_dup(base)); /* the links as far as they lead */
+    else if (w->deny && strcmp(w->base, base) != 0)
+        via = add_descent(w, mem_dup(base), NO_LINK);
     if (w->base == NULL) {
-        if (w->deny && !path_is_absence(errno))
+        if (w->deny && !path_is_absence(number))
             seal_above(w, base);
         return;
     }
     glob_start(w->glob, w->beneath);
     glob_step(w->glob, w->beneath, w->scratch, base, strlen(base));
     glob_step(w->glob, w->beneath, w->scratch, "/", 1);
-    push(w, mem_dup(w->base), w->deny ? NULL : mem_dup(base), w->beneath, false);
+    push(w, mem_dup(w->base), w->deny ? NULL : mem_dup(base), w->beneath, false, via);
 }
 
 static void walk_pattern(struct walk *w, const struct pattern_reading *pattern)
@@ -358,7 +416,7 @@ static void move(struct paths *from, struct paths *to, const struct paths *excep
 }
 
 void glob_expand_deny(const struct pattern_reading *pattern, struct paths *denied,
-                      struct paths *sealed)
+                      struct paths *sealed, struct paths *links)
 {
     static const struct paths none;
     struct walk w = {.deny = true};
@@ -366,6 +424,15 @@ void glob_expand_deny(const struct pattern_reading *pattern, struct paths *denie
     walk_pattern(&w, pattern);
     move(&w.found, denied, &w.sealed);
     move(&w.sealed, sealed, &none);
+    for (size_t i = 0; i < w.descent_count; i++) {
+        if (w.descents[i].needed)
+            paths_add(&w.links, w.descents[i].link);
+        else
+            free(w.descents[i].link);
+    }
+    free(w.descents);
+    paths_sort(&w.links);
+    move(&w.links, links, &none);
 }
 
 void glob_expand_allow(const struct pattern_reading *pattern, struct paths *allowed)

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "certs/ca_command.h"
 #include "launcher/command_line.h"
 #include "launcher/connect.h"
 #include "launcher/run.h"
@@ -19,6 +21,7 @@ static const struct {
     {"proxy", gateway_main},
     {"check", check_main},
     {"connect", connect_main},
+    {"ca", ca_main},
 };
 
 static const char *base_name(const char *path)
@@ -44,6 +47,27 @@ static int run_subcommand(const struct command_line *line, int argc, char **argv
     abort();
 }
 
+/*
+ * Whoever has a directory open can go from it to the directories above it, as they are outside of
+ * the box. False, with a line on stderr, when a standard descriptor is one: the command would
+ * inherit it.
+ */
+static bool descriptors_lead_nowhere(void)
+{
+    static const char *const names[] = {"input", "output", "error"};
+    struct stat st;
+
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+            continue;
+        fprintf(stderr,
+                "Error: standard %s is a directory: the command could walk out of the box by it\n",
+                names[fd]);
+        return false;
+    }
+    return true;
+}
+
 static int serve(const struct command_line *line, int argc, char **argv)
 {
     const char *debug = getenv("SRT_DEBUG");
@@ -62,6 +86,8 @@ static int serve(const struct command_line *line, int argc, char **argv)
         setenv("SRT_DEBUG", "true", 1);
     if (line->debug || (debug != NULL && debug[0] != '\0'))
         log_debug_enable();
+    if (!descriptors_lead_nowhere())
+        return line->strict_exit_codes ? STATUS_STRICT_FAILURE : STATUS_FAILURE;
     return run_main(line, environ);
 }
 

@@ -38,19 +38,37 @@ bool plan_is_private_tree(const char *path)
     return path_within(path, "/dev") || path_within(path, "/proc");
 }
 
-int plan_lstat(const struct planner *p, const char *path, mode_t *mode)
+int plan_lstat_hidden(const struct planner *p, const char *path, mode_t *mode, bool *standin)
 {
     struct stat st;
     int number = path_lstat(path, &st);
+    *standin = false;
     if (number != 0)
         return number;
     *mode = st.st_mode;
     /* A stand-in is a socket node or a directory, or an empty file where there are no sockets. */
     bool may_be =
         S_ISSOCK(st.st_mode) || S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size == 0);
-    if (may_be && p->o->is_standin != NULL && p->o->is_standin(p->o->standin_ctx, path))
-        return ENOENT;
-    return 0;
+    *standin = may_be && p->o->is_standin != NULL && p->o->is_standin(p->o->standin_ctx, path);
+    return *standin && !S_ISDIR(st.st_mode) ? ENOENT : 0;
+}
+
+int plan_lstat(const struct planner *p, const char *path, mode_t *mode)
+{
+    bool standin;
+    int number = plan_lstat_hidden(p, path, mode, &standin);
+    return standin ? ENOENT : number;
+}
+
+void plan_add_standin(struct planner *p, const char *path, bool directory, bool optional)
+{
+    struct mounts *out = p->out;
+    if (out->standin_count == out->standin_room) {
+        out->standin_room = out->standin_room == 0 ? 16 : out->standin_room * 2;
+        out->standins = mem_resize(out->standins, out->standin_room, sizeof *out->standins);
+    }
+    out->standins[out->standin_count++] =
+        (struct standin){.path = mem_dup(path), .directory = directory, .optional = optional};
 }
 
 void plan_warn(struct planner *p, const char *key, const char *text, const char *what)
@@ -78,7 +96,6 @@ static void planner_free(struct planner *p)
     for (size_t i = 0; i < p->allow_entry_count; i++)
         readings_free(&p->allow_entries[i]);
     free(p->allow_entries);
-    paths_free(&p->read_allowed);
     paths_free(&p->allowed);
     path_index_free(&p->allowed_index);
     for (size_t i = 0; i < p->write_name_count; i++)
@@ -86,6 +103,11 @@ static void planner_free(struct planner *p)
     free(p->write_names);
     free(p->own_directory);
 
+    path_index_free(&p->directories);
+    paths_free(&p->links);
+    path_index_free(&p->link_index);
+
+    paths_free(&p->read_allowed);
     for (size_t i = 0; i < p->place_count; i++)
         free(p->places[i].place);
     free(p->places);
@@ -105,9 +127,7 @@ static void planner_free(struct planner *p)
     for (size_t i = 0; i < p->target_count; i++)
         free(p->targets[i].place);
     free(p->targets);
-    path_index_free(&p->directories);
     path_index_free(&p->parents);
-    paths_free(&p->links);
     path_index_free(&p->denied_directories);
     path_index_free(&p->sure);
     mount_list_free(&p->pins);

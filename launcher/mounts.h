@@ -41,8 +41,9 @@ struct mount {
     char *place;
 };
 
-/* A missing protected name, stood in for on the host while the box lives. It has a MOUNT_READ_ONLY
- * of its own on itself among the mounts. */
+/* A missing protected name, stood in for on the host while the box lives. Among the mounts it has a
+ * MOUNT_READ_ONLY on itself, or a MOUNT_HIDE_DIRECTORY where it is another run's and read-denied:
+ * the node must not go while something is mounted there. */
 struct standin {
     char *path;
     bool directory; /* else a socket node */
@@ -70,13 +71,19 @@ struct mounts_options {
                                       there, writable; else NULL */
     const char *const *readable;   /* our own files for the box (section 6.2); NULL-terminated or
                                       NULL */
+    /* Files that say what srt does, absolute or relative to `directory`: write-denied with the
+     * links that they are reached through. Missing ones are left out. NULL-terminated or NULL. */
+    const char *const *protected_files;
     /* Is the node at this path a stand-in of some run (standins.h)? The name counts as missing
-     * then. NULL: none is. */
+     * then, but a directory is hidden by a read deny like any other. NULL: none is. */
     bool (*is_standin)(void *ctx, const char *path);
     void *standin_ctx;
     bool (*stopped)(void *ctx); /* see scan.h */
     void *ctx;
 };
+
+/* What every box may write, as entries of allowWrite, without what is in /dev; NULL-terminated. */
+extern const char *const mounts_default_writes[];
 
 /* False with one line in *error (no newline): an entry that cannot be enforced, or *stopped. */
 bool mounts_plan(const struct mounts_options *o, struct mounts *out, struct buf *error);

@@ -45,9 +45,11 @@ struct write_name {
 struct read_place {
     char *place;
     bool directory;
-    bool sealed;     /* nothing is bound back beneath */
-    bool credential; /* only our own files are */
+    bool unlisted; /* it hides what could not be looked at: nothing is bound back beneath the mount
+                      that hides it */
+    bool credential; /* only our own files are bound back beneath */
     bool own;        /* no entry's, but ours */
+    bool standin;    /* a directory that stands in for a name some run protects */
 };
 
 /* An allowed path as it would be bound back into a read-denied directory. */
@@ -83,15 +85,21 @@ struct planner {
     size_t read_entry_count;
     struct readings *allow_entries; /* of allowRead */
     size_t allow_entry_count;
-    struct paths read_allowed; /* names of allowRead */
-    struct paths allowed;      /* allowed write paths, in order */
+    struct paths allowed; /* allowed write paths, in order */
     struct path_index allowed_index;
     struct write_name *write_names; /* denyWrite, then the mandatory ones */
     size_t write_name_count, write_name_room;
 
     char *own_directory; /* the private one, as it is hidden; NULL: none */
 
+    /* mounts_walk.c */
+    struct path_index directories; /* seen on the way to a place: no need to look again */
+    struct paths links; /* links that the rules go through, where the command could replace
+                           them, at their locations */
+    struct path_index link_index;
+
     /* mounts_read.c */
+    struct paths read_allowed; /* names of allowRead */
     struct read_place *places;
     size_t place_count, place_room;
     struct path_index place_index;  /* value: index of places */
@@ -103,11 +111,9 @@ struct planner {
     struct view view;                /* of allows, reads and what comes after */
 
     /* mounts_write.c */
-    struct path_index directories; /* seen on the way to a place: no need to look again */
-    struct path_index parents;     /* of missing names; value: enum parent_trait bits */
+    struct path_index parents; /* of missing names; value: enum parent_trait bits */
     struct write_target *targets;
     size_t target_count, target_room;
-    struct paths links; /* links that protected names pass through, at their locations */
     struct path_index denied_directories; /* those among the targets that exist */
     struct path_index sure;               /* write-denied directories that stay read-only */
     bool root_denied;                     /* "/" is write-denied */
@@ -123,30 +129,46 @@ struct planner {
 bool plan_is_private_tree(const char *path);
 /* lstat's kind of node; a stand-in of some run counts as missing. 0 or the errno. */
 int plan_lstat(const struct planner *p, const char *path, mode_t *mode);
+/* The same for what is to be hidden: there may be something in a directory that stands in, so it
+ * counts. *standin says that it is one. */
+int plan_lstat_hidden(const struct planner *p, const char *path, mode_t *mode, bool *standin);
+void plan_add_standin(struct planner *p, const char *path, bool directory, bool optional);
 /* A line for the user about an entry of the settings. */
 void plan_warn(struct planner *p, const char *key, const char *text, const char *what);
 /* True with a line in *error when the caller wants to stop. */
 bool plan_stopped(struct planner *p);
+
+/* Who follows a path. */
+enum walk_as {
+    WALK_AS_WRITE, /* a write of the command's: a stand-in of some run is not there */
+    WALK_AS_READ,  /* a read: directories that stand in are there; names are any bytes */
+    WALK_AS_OPENED /* a read of a path that nobody folds in the text before */
+};
 
 /* How a way through links ends. */
 enum walk_end {
     WALK_EXISTS,
     WALK_MISSING,
     WALK_UNSEARCHABLE, /* a directory on the way cannot be searched */
-    WALK_NOWHERE       /* a cycle, or a link to a name that is not UTF-8 */
+    WALK_NOWHERE       /* a cycle, or a link to a name that no mount rule can hold */
 };
 struct walk {
     enum walk_end end;
     char *place;         /* the real path; missing: of what exists, plus the rest; unsearchable: of
                             the directory; nowhere: NULL */
     mode_t mode;         /* of what exists at the end */
+    bool standin;        /* that is a directory which stands in for a name some run protects */
     size_t existing;     /* missing: length of the part of `place` that exists */
     bool through_file;   /* missing: that part is no directory */
     struct paths passed; /* missing names that the way goes up from again */
     struct paths links;  /* links on the way, at their locations */
 };
-/* Follows an absolute path as a write would. Chapter 50 section 7.2. */
-void walk_path(struct planner *p, const char *path, struct walk *w);
+/* Follows an absolute path. Chapter 50 section 7.2. */
+void walk_path(struct planner *p, const char *path, enum walk_as as, struct walk *w);
+/* The first link of the way that the command could replace, or NULL. */
+const char *walk_replaceable_link(const struct planner *p, const struct walk *w);
+/* Takes all such links of the way to those that are to be kept as they are. */
+void walk_keep_links(struct planner *p, const struct walk *w);
 void walk_free(struct walk *w);
 
 /* All of these: false with *error set. */

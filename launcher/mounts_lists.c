@@ -7,10 +7,9 @@
 #include "launcher/glob.h"
 #include "launcher/scan.h"
 
-/* Chapter 50 section 6.1, without those in /dev. The first two are our own, the rest is kept only
- * where no read-deny covers it. */
-static const char *const default_writes[] = {"/tmp/claude", "/private/tmp/claude"};
-static const char *const default_home_writes[] = {"~/.npm/_logs", "~/.claude/debug"};
+/* Chapter 50 section 6.1. */
+const char *const mounts_default_writes[] = {"/tmp/claude", "/private/tmp/claude", "~/.npm/_logs",
+                                             "~/.claude/debug", NULL};
 
 static bool list_refused(struct planner *p, const struct path_list *list, const char *key,
                          bool read)
@@ -47,10 +46,6 @@ static void collect_reads(struct planner *p)
     for (size_t i = 0; i < p->allow_entry_count; i++) {
         struct readings *r = &p->allow_entries[i];
         entry_read(&s->allow_read.entries[i], ENTRY_ALLOW, &p->spelled, r);
-        for (size_t n = 0; n < r->names.count; n++)
-            paths_add(&p->read_allowed, mem_dup(r->names.list[n]));
-        for (size_t n = 0; n < r->pattern_count; n++)
-            glob_expand_allow(&r->patterns[n], &p->read_allowed);
     }
 }
 
@@ -149,9 +144,12 @@ static const char *allow_write(struct planner *p, const char *name)
     return why;
 }
 
-static void allow_default(struct planner *p, const char *text, bool home)
+/* Those in /tmp are our own; one in the home is kept only where no read-deny covers it. */
+static void allow_default(struct planner *p, const char *text)
 {
-    char *name = path_resolve(text, p->o->directory, p->o->home);
+    bool home = text[0] == '~';
+    char *name =
+        home && p->o->home[0] == '\0' ? NULL : path_resolve(text, p->o->directory, p->o->home);
     if (name != NULL && !(home && read_denied(p, name)))
         (void)allow_write(p, name);
     free(name);
@@ -177,12 +175,8 @@ static void allow_entry(struct planner *p, const struct path_entry *entry)
 static void collect_allowed(struct planner *p)
 {
     const struct path_list *list = &p->o->settings->allow_write;
-    for (size_t i = 0; i < sizeof default_writes / sizeof *default_writes; i++)
-        allow_default(p, default_writes[i], false);
-    if (p->o->home[0] != '\0') {
-        for (size_t i = 0; i < sizeof default_home_writes / sizeof *default_home_writes; i++)
-            allow_default(p, default_home_writes[i], true);
-    }
+    for (const char *const *text = mounts_default_writes; *text != NULL; text++)
+        allow_default(p, *text);
     for (int literal = 0; literal <= 1; literal++) {
         for (size_t i = 0; i < list->count; i++) {
             if (list->entries[i].literal == (literal == 1))

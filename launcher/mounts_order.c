@@ -26,17 +26,6 @@ static void deny_beneath(struct planner *p, struct path_index *denied, const cha
     }
 }
 
-static void add_standin(struct planner *p, const struct write_target *t)
-{
-    struct mounts *out = p->out;
-    if (out->standin_count == out->standin_room) {
-        out->standin_room = out->standin_room == 0 ? 16 : out->standin_room * 2;
-        out->standins = mem_resize(out->standins, out->standin_room, sizeof *out->standins);
-    }
-    out->standins[out->standin_count++] = (struct standin){
-        .path = mem_dup(t->place), .directory = t->directory, .optional = t->optional};
-}
-
 /* Over the read section, as far as what that hides stays hidden. Chapter 50 section 8.4. */
 static void deny_target(struct planner *p, struct path_index *denied, const struct write_target *t)
 {
@@ -50,7 +39,7 @@ static void deny_target(struct planner *p, struct path_index *denied, const stru
         return;
     }
     if (t->missing)
-        add_standin(p, t);
+        plan_add_standin(p, t->place, t->directory, t->optional);
     deny(p, denied, t->reason, t->place);
 }
 
@@ -83,7 +72,7 @@ static void take(struct mounts *out, struct mount_list *from)
     *from = (struct mount_list){0};
 }
 
-/* A protected name that is a link could be replaced by the command, where it can write. */
+/* A link that a rule goes through could be replaced by the command, where it can write. */
 static void pin_links(struct planner *p, struct mount_list *last)
 {
     for (size_t i = 0; i < p->links.count; i++) {

@@ -87,8 +87,9 @@ void pins_collect(struct planner *p)
             pin_above(&g, p->reads.list[i].place);
     }
     for (size_t i = 0; i < p->links.count; i++) {
-        if (!writes_is_covered(p, p->links.list[i]))
-            pin_above(&g, p->links.list[i]);
+        const char *link = p->links.list[i];
+        if (!writes_is_covered(p, link) && !view_is(&p->view, link, MOUNT_HIDE_DIRECTORY))
+            pin_above(&g, link);
     }
     if (p->own_directory != NULL)
         pin_above(&g, p->own_directory);

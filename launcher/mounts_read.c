@@ -9,9 +9,24 @@
 #include "base/mem.h"
 #include "launcher/glob.h"
 
-static void add_place(struct planner *p, const char *path, bool directory, bool sealed,
-                      bool credential)
+/* An entry while its places are collected. */
+struct denial {
+    bool credential;
+    bool any;          /* it is a name, or matches something */
+    bool private_tree; /* some of it is where nothing can be hidden */
+};
+
+/* What is known of a place. */
+enum place_trait { PLACE_DIRECTORY = 1, PLACE_SEALED = 2, PLACE_UNLISTED = 4, PLACE_STANDIN = 8 };
+
+static unsigned traits_of(mode_t mode, bool standin)
 {
+    return (S_ISDIR(mode) ? PLACE_DIRECTORY : 0U) | (standin ? PLACE_STANDIN : 0U);
+}
+
+static void add_place(struct planner *p, const char *path, unsigned traits, struct denial *d)
+{
+    d->private_tree |= plan_is_private_tree(path);
     if (strcmp(path, "/") == 0 || plan_is_private_tree(path))
         return;
     long at = path_index_get(&p->place_index, path);
@@ -21,55 +36,45 @@ static void add_place(struct planner *p, const char *path, bool directory, bool 
             p->places = mem_resize(p->places, p->place_room, sizeof *p->places);
         }
         at = (long)p->place_count++;
-        p->places[at] = (struct read_place){.place = mem_dup(path), .directory = directory};
+        p->places[at] = (struct read_place){.place = mem_dup(path),
+                                            .directory = (traits & PLACE_DIRECTORY) != 0};
         path_index_set(&p->place_index, path, at);
     }
     struct read_place *place = &p->places[at];
-    place->sealed |= sealed;
-    place->credential |= credential;
-    if (directory)
+    place->credential |= d->credential;
+    place->unlisted |= (traits & PLACE_UNLISTED) != 0;
+    place->standin |= (traits & PLACE_STANDIN) != 0;
+    if (traits & PLACE_DIRECTORY)
         path_index_set(&p->hidden_index, path, at);
-    if (sealed)
+    if (traits & PLACE_SEALED)
         path_index_set(&p->sealed_index, path, at);
-    if (credential)
+    if (d->credential)
         path_index_set(&p->credential_index, path, at);
 }
 
 /* A name that leads to "/": the link is hidden with the directory that holds it. */
-static void add_holder(struct planner *p, const char *name, bool credential)
+static void add_holder(struct planner *p, const char *name, struct denial *d)
 {
     char *parent = path_parent(name);
     char *real = path_canonical(parent);
-    add_place(p, real, true, true, credential);
+    add_place(p, real, PLACE_DIRECTORY | PLACE_SEALED, d);
     free(parent);
     free(real);
 }
 
-static void add_real(struct planner *p, const char *name, const char *real, mode_t mode,
-                     bool credential)
-{
-    if (strcmp(real, "/") == 0)
-        add_holder(p, name, credential);
-    else
-        add_place(p, real, S_ISDIR(mode), false, credential);
-}
-
-static void add_name(struct planner *p, const char *name, bool credential)
+static void add_name(struct planner *p, const char *name, struct denial *d)
 {
     struct walk w;
-    walk_path(p, name, &w);
-    if (w.end == WALK_EXISTS) {
-        add_real(p, name, w.place, w.mode, credential);
-    } else if (w.end == WALK_UNSEARCHABLE) {
-        add_place(p, w.place, true, true, credential);
-    } else if (w.end == WALK_NOWHERE) {
-        /* A link to a name that is not UTF-8 does lead somewhere, for the command. */
-        char *real = realpath(name, NULL);
-        mode_t mode;
-        if (real != NULL && plan_lstat(p, real, &mode) == 0)
-            add_real(p, name, real, mode, credential);
-        free(real);
-    }
+    walk_path(p, name, WALK_AS_READ, &w);
+    if (w.end == WALK_EXISTS && strcmp(w.place, "/") == 0)
+        add_holder(p, name, d);
+    else if (w.end == WALK_EXISTS)
+        add_place(p, w.place, traits_of(w.mode, w.standin), d);
+    else if (w.end == WALK_UNSEARCHABLE)
+        add_place(p, w.place, PLACE_DIRECTORY | PLACE_SEALED, d);
+    else if (w.end == WALK_MISSING)
+        d->private_tree |= plan_is_private_tree(w.place);
+    walk_keep_links(p, &w);
     walk_free(&w);
 }
 
@@ -95,7 +100,7 @@ static bool is_made_anew(const char *child)
 }
 
 /* An entry "/" is each child of it that the box does not make anew and no allowRead covers. */
-static bool add_root(struct planner *p, bool credential)
+static bool add_root(struct planner *p, struct denial *d)
 {
     DIR *dir = opendir("/");
     struct dirent *e;
@@ -107,7 +112,7 @@ static bool add_root(struct planner *p, bool credential)
                    strerror(errno));
         return false;
     }
-    if (!credential)
+    if (!d->credential)
         index_read_allowed(p, &allowed);
     while ((e = readdir(dir)) != NULL) {
         if (!is_made_anew(e->d_name))
@@ -117,7 +122,7 @@ static bool add_root(struct planner *p, bool credential)
     for (size_t i = 0; i < children.count; i++) {
         char *real = path_canonical(children.list[i]);
         if (!path_index_covers(&allowed, children.list[i]) && !path_index_covers(&allowed, real))
-            add_name(p, children.list[i], credential);
+            add_name(p, children.list[i], d);
         free(real);
     }
     paths_free(&children);
@@ -126,42 +131,56 @@ static bool add_root(struct planner *p, bool credential)
     return true;
 }
 
-static void add_pattern(struct planner *p, const struct pattern_reading *pattern, bool credential,
-                        bool *any)
+static void keep_links(struct planner *p, const char *name)
 {
-    struct paths denied = {0}, sealed = {0};
-    mode_t mode;
+    struct walk w;
+    walk_path(p, name, WALK_AS_READ, &w);
+    walk_keep_links(p, &w);
+    walk_free(&w);
+}
 
-    glob_expand_deny(pattern, &denied, &sealed);
-    *any = *any || denied.count > 0 || sealed.count > 0;
+static void add_pattern(struct planner *p, const struct pattern_reading *pattern, struct denial *d)
+{
+    struct paths denied = {0}, sealed = {0}, links = {0};
+    mode_t mode;
+    bool standin;
+
+    glob_expand_deny(pattern, &denied, &sealed, &links);
+    d->any = d->any || denied.count > 0 || sealed.count > 0;
     for (size_t i = 0; i < sealed.count; i++)
-        add_place(p, sealed.list[i], true, true, credential);
+        add_place(p, sealed.list[i], PLACE_DIRECTORY | PLACE_SEALED | PLACE_UNLISTED, d);
     for (size_t i = 0; i < denied.count; i++) {
-        int number = plan_lstat(p, denied.list[i], &mode);
+        int number = plan_lstat_hidden(p, denied.list[i], &mode, &standin);
         if (number == 0)
-            add_place(p, denied.list[i], S_ISDIR(mode), false, credential);
+            add_place(p, denied.list[i], traits_of(mode, standin), d);
         else if (!path_is_absence(number))
-            add_name(p, denied.list[i], credential);
+            add_name(p, denied.list[i], d);
     }
+    for (size_t i = 0; i < links.count; i++)
+        keep_links(p, links.list[i]);
     paths_free(&denied);
     paths_free(&sealed);
+    paths_free(&links);
 }
 
 static bool add_entry(struct planner *p, const struct read_entry *e)
 {
-    bool any = e->readings.names.count > 0 || e->readings.pattern_count == 0;
+    struct denial d = {.credential = e->credential,
+                       .any = e->readings.names.count > 0 || e->readings.pattern_count == 0};
 
     for (size_t i = 0; i < e->readings.names.count; i++) {
         const char *name = e->readings.names.list[i];
         if (strcmp(name, "/") != 0)
-            add_name(p, name, e->credential);
-        else if (!add_root(p, e->credential))
+            add_name(p, name, &d);
+        else if (!add_root(p, &d))
             return false;
     }
     for (size_t i = 0; i < e->readings.pattern_count; i++)
-        add_pattern(p, &e->readings.patterns[i], e->credential, &any);
-    if (!any)
+        add_pattern(p, &e->readings.patterns[i], &d);
+    if (!d.any)
         plan_warn(p, e->key, e->text, "matches nothing now, so it hides nothing");
+    if (d.private_tree)
+        plan_warn(p, e->key, e->text, "hides nothing in /proc and /dev, where no rule applies");
     return true;
 }
 
@@ -179,6 +198,51 @@ static void add_allowance(struct planner *p, const char *location, const char *s
                                                            .own = own,
                                                            .order = p->allowance_count};
     p->allowance_count++;
+}
+
+/* Does the name go through a link that the command could aim at something hidden? */
+static bool can_be_aimed(struct planner *p, const char *name)
+{
+    struct walk w;
+    walk_path(p, name, WALK_AS_READ, &w);
+    bool can = walk_replaceable_link(p, &w) != NULL;
+    walk_free(&w);
+    return can;
+}
+
+/* What the name leads to is not open for writing, and with that for reading, anyway. */
+static bool is_missed(const struct planner *p, const char *name)
+{
+    char *real = path_real(name);
+    bool missed = real != NULL && !path_index_covers(&p->allowed_index, real);
+    free(real);
+    return missed;
+}
+
+static void collect_read_allowed(struct planner *p)
+{
+    static const char why[] = "is not opened for reading where a symbolic link that the command "
+                              "may replace is on the way; name what it leads to";
+    for (size_t i = 0; i < p->allow_entry_count; i++) {
+        const struct readings *r = &p->allow_entries[i];
+        struct paths names = {0};
+        bool missed = false;
+        for (size_t n = 0; n < r->names.count; n++)
+            paths_add(&names, mem_dup(r->names.list[n]));
+        for (size_t n = 0; n < r->pattern_count; n++)
+            glob_expand_allow(&r->patterns[n], &names);
+        for (size_t n = 0; n < names.count; n++) {
+            if (can_be_aimed(p, names.list[n])) {
+                missed = missed || is_missed(p, names.list[n]);
+            } else {
+                paths_add(&p->read_allowed, names.list[n]);
+                names.list[n] = NULL;
+            }
+        }
+        paths_free(&names);
+        if (missed && p->read_entry_count > 0)
+            plan_warn(p, "filesystem.allowRead", p->o->settings->allow_read.entries[i].text, why);
+    }
 }
 
 static void allow_read(struct planner *p, const char *name, bool own)
@@ -244,6 +308,7 @@ bool reads_collect(struct planner *p)
     static const char ssh[] = "/etc/ssh/ssh_config.d";
     mode_t mode;
 
+    collect_read_allowed(p);
     for (size_t i = 0; i < p->read_entry_count; i++) {
         if (plan_stopped(p) || !add_entry(p, &p->read_entries[i]))
             return false;
@@ -251,7 +316,8 @@ bool reads_collect(struct planner *p)
     /* ssh refuses files whose owner has no name in the box. */
     if (plan_lstat(p, ssh, &mode) == 0 && path_index_get(&p->place_index, ssh) == PATH_INDEX_NONE) {
         size_t before = p->place_count;
-        add_name(p, ssh, false);
+        struct denial d = {.any = true};
+        add_name(p, ssh, &d);
         for (size_t i = before; i < p->place_count; i++)
             p->places[i].own = true;
     }
@@ -260,8 +326,10 @@ bool reads_collect(struct planner *p)
         add_allowance(p, p->allowed.list[i], p->allowed.list[i], true, false);
     for (size_t i = 0; i < p->read_allowed.count; i++)
         allow_read(p, p->read_allowed.list[i], false);
-    for (size_t i = 0; p->o->readable != NULL && p->o->readable[i] != NULL; i++)
-        allow_read(p, p->o->readable[i], true);
+    for (size_t i = 0; p->o->readable != NULL && p->o->readable[i] != NULL; i++) {
+        if (!can_be_aimed(p, p->o->readable[i]))
+            allow_read(p, p->o->readable[i], true);
+    }
     unite_allowances(p);
     return true;
 }
@@ -376,11 +444,49 @@ static void mount_place(struct planner *p, const struct read_place *place)
     if (view_is(&p->view, place->place, MOUNT_HIDE_DIRECTORY))
         return;
     if (place->directory) {
+        if (place->standin)
+            plan_add_standin(p, place->place, true, false);
         add_read_mount(p, MOUNT_HIDE_DIRECTORY, reason, NULL, place->place);
         bind_back(p, place->place);
     } else if (!is_lifted(p, place)) {
         add_read_mount(p, MOUNT_HIDE_FILE, reason, NULL, place->place);
     }
+}
+
+/* The place whose mount hides this one, too, as nothing is allowed on the way from there;
+ * PATH_INDEX_NONE: it has a mount of its own. */
+static long hider_of(const struct planner *p, const struct path_index *locations, const char *place)
+{
+    char *at = mem_dup(place);
+    long above = PATH_INDEX_NONE;
+    bool allowed = path_index_get(locations, at) != PATH_INDEX_NONE;
+    while (!allowed && above == PATH_INDEX_NONE && strcmp(at, "/") != 0) {
+        char *parent = path_parent(at);
+        free(at);
+        at = parent;
+        above = path_index_get(&p->hidden_index, at);
+        allowed = path_index_get(locations, at) != PATH_INDEX_NONE;
+    }
+    free(at);
+    return allowed ? PATH_INDEX_NONE : above;
+}
+
+/* A mount that hides what could not be looked at hides all beneath it for good, also where it is
+ * the mount of a place above. `order` has the deepest last. Chapter 50 section 5.5. */
+static void spread_seals(struct planner *p, const struct by_depth *order)
+{
+    struct path_index locations = {0};
+    for (size_t i = 0; i < p->allowance_count; i++)
+        path_index_set(&locations, p->allowances[i].location, 0);
+    for (size_t i = p->place_count; i > 0; i--) {
+        const struct read_place *place = &p->places[order[i - 1].at];
+        long hider = place->unlisted ? hider_of(p, &locations, place->place) : PATH_INDEX_NONE;
+        if (hider != PATH_INDEX_NONE) {
+            p->places[hider].unlisted = true;
+            path_index_set(&p->sealed_index, p->places[hider].place, hider);
+        }
+    }
+    path_index_free(&locations);
 }
 
 void reads_mount(struct planner *p)
@@ -394,6 +500,7 @@ void reads_mount(struct planner *p)
     for (size_t i = 0; i < p->place_count; i++)
         order[i] = (struct by_depth){.depth = path_depth(p->places[i].place), .order = i, .at = i};
     qsort(order, p->place_count, sizeof *order, compare_by_depth);
+    spread_seals(p, order);
     for (size_t i = 0; i < p->place_count; i++)
         mount_place(p, &p->places[order[i].at]);
     free(order);

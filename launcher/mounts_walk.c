@@ -15,9 +15,11 @@ enum { MISSING_MAX = 40 };
 
 struct way {
     struct planner *p;
+    enum walk_as as;
     struct walk *out;
     char *at;      /* where it stands: an existing path, "" for the root */
     mode_t mode;   /* of that */
+    bool standin;  /* it stands in for a name some run protects */
     char *missing; /* components below `at` that are not there, "/a/b"; NULL: none */
     char *rest;    /* still to go */
     unsigned links, ups;
@@ -70,6 +72,7 @@ static void end_at(struct way *way, enum walk_end end)
 {
     way->out->end = end;
     way->out->mode = way->mode;
+    way->out->standin = way->standin;
     way->out->place = mem_dup(way->at[0] == '\0' ? "/" : way->at);
 }
 
@@ -78,7 +81,8 @@ static bool follow(struct way *way, const char *path)
 {
     char target[PATH_MAX];
     ssize_t n = readlink(path, target, sizeof target - 1);
-    if (n <= 0 || ++way->links > PATH_LINKS_MAX || !text_utf8_valid(target, (size_t)n))
+    if (n <= 0 || ++way->links > PATH_LINKS_MAX ||
+        (way->as == WALK_AS_WRITE && !text_utf8_valid(target, (size_t)n)))
         return false;
     target[n] = '\0';
     replace(&way->rest, concat(target, "/", way->rest));
@@ -112,13 +116,16 @@ static bool step_missing(struct way *way, const char *name)
 }
 
 /* Looks at what is there; a directory once for all the ways that pass it. */
-static int look(struct planner *p, const char *path, mode_t *mode)
+static int look(const struct way *way, const char *path, mode_t *mode, bool *standin)
 {
+    struct planner *p = way->p;
     *mode = S_IFDIR;
+    *standin = false;
     if (path_index_get(&p->directories, path) != PATH_INDEX_NONE)
         return 0;
-    int number = plan_lstat(p, path, mode);
-    if (number == 0 && S_ISDIR(*mode))
+    int number = way->as == WALK_AS_WRITE ? plan_lstat(p, path, mode)
+                                          : plan_lstat_hidden(p, path, mode, standin);
+    if (number == 0 && S_ISDIR(*mode) && !*standin)
         path_index_set(&p->directories, path, 0);
     return number;
 }
@@ -134,11 +141,13 @@ static bool step_existing(struct way *way, const char *name)
     }
     if (strcmp(name, "..") == 0) {
         cut_last(way->at);
+        way->standin = false;
         return false;
     }
     char *path = concat(way->at, "/", name);
     mode_t mode;
-    int number = look(way->p, path, &mode);
+    bool standin;
+    int number = look(way, path, &mode, &standin);
     if (number == 0 && S_ISLNK(mode)) {
         paths_add(&way->out->links, path);
         if (follow(way, path))
@@ -148,6 +157,7 @@ static bool step_existing(struct way *way, const char *name)
     }
     if (number == 0) {
         way->mode = mode;
+        way->standin = standin;
         replace(&way->at, path);
         return false;
     }
@@ -160,9 +170,10 @@ static bool step_existing(struct way *way, const char *name)
     return false;
 }
 
-static void walk_text(struct planner *p, const char *path, struct walk *w)
+static void walk_text(struct planner *p, const char *path, enum walk_as as, struct walk *w)
 {
-    struct way way = {.p = p, .out = w, .at = mem_dup(""), .mode = S_IFDIR, .rest = mem_dup(path)};
+    struct way way = {
+        .p = p, .as = as, .out = w, .at = mem_dup(""), .mode = S_IFDIR, .rest = mem_dup(path)};
     bool over = false;
     char *name;
 
@@ -181,16 +192,45 @@ static void walk_text(struct planner *p, const char *path, struct walk *w)
     free(way.rest);
 }
 
-void walk_path(struct planner *p, const char *path, struct walk *w)
+void walk_path(struct planner *p, const char *path, enum walk_as as, struct walk *w)
 {
+    if (as == WALK_AS_OPENED) {
+        walk_text(p, path, as, w);
+        return;
+    }
     char *folded = path_fold(path);
-    walk_text(p, folded, w);
+    walk_text(p, folded, as, w);
     /* Only a name that exists has its dots folded in the text. */
     if (w->end != WALK_EXISTS && strcmp(folded, path) != 0) {
         walk_free(w);
-        walk_text(p, path, w);
+        walk_text(p, path, as, w);
     }
     free(folded);
+}
+
+static bool is_replaceable(const struct planner *p, const char *link)
+{
+    return path_index_covers(&p->allowed_index, link) && !plan_is_private_tree(link);
+}
+
+const char *walk_replaceable_link(const struct planner *p, const struct walk *w)
+{
+    for (size_t i = 0; i < w->links.count; i++) {
+        if (is_replaceable(p, w->links.list[i]))
+            return w->links.list[i];
+    }
+    return NULL;
+}
+
+void walk_keep_links(struct planner *p, const struct walk *w)
+{
+    for (size_t i = 0; i < w->links.count; i++) {
+        const char *link = w->links.list[i];
+        if (is_replaceable(p, link) && path_index_get(&p->link_index, link) == PATH_INDEX_NONE) {
+            path_index_set(&p->link_index, link, 0);
+            paths_add(&p->links, mem_dup(link));
+        }
+    }
 }
 
 void walk_free(struct walk *w)

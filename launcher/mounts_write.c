@@ -64,16 +64,6 @@ static void add_walk(struct planner *p, struct path_index *ix, const struct walk
     }
 }
 
-/* The first link of the way that the command could replace, or NULL. */
-static const char *replaceable_link(const struct planner *p, const struct walk *w)
-{
-    for (size_t i = 0; i < w->links.count; i++) {
-        if (path_index_covers(&p->allowed_index, w->links.list[i]))
-            return w->links.list[i];
-    }
-    return NULL;
-}
-
 static bool is_working_directorys(const struct planner *p, const char *name)
 {
     size_t n = strlen(p->o->directory);
@@ -95,12 +85,11 @@ static void add_denied_name(struct planner *p, const struct write_name *name, co
         paths_add(&p->out->write_denied, mem_dup(w->place));
 }
 
-static bool add_name(struct planner *p, struct path_index *ix, struct path_index *links,
-                     const struct write_name *name)
+static bool add_name(struct planner *p, struct path_index *ix, const struct write_name *name)
 {
     struct walk w;
-    walk_path(p, name->name, &w);
-    const char *link = replaceable_link(p, &w);
+    walk_path(p, name->name, WALK_AS_WRITE, &w);
+    const char *link = walk_replaceable_link(p, &w);
     bool enforceable = w.end != WALK_NOWHERE || link == NULL;
     if (!enforceable)
         buf_printf(p->error,
@@ -110,15 +99,32 @@ static bool add_name(struct planner *p, struct path_index *ix, struct path_index
                    name->text != NULL ? name->text : name->name, link);
     add_denied_name(p, name, &w);
     add_walk(p, ix, &w, name->text != NULL ? REASON_DENY_WRITE : REASON_MANDATORY);
-    for (size_t i = 0; i < w.links.count && enforceable; i++) {
-        if (path_index_covers(&p->allowed_index, w.links.list[i]) &&
-            path_index_get(links, w.links.list[i]) == PATH_INDEX_NONE) {
-            path_index_set(links, w.links.list[i], 0);
-            paths_add(&p->links, mem_dup(w.links.list[i]));
-        }
-    }
+    if (enforceable)
+        walk_keep_links(p, &w);
     walk_free(&w);
     return enforceable;
+}
+
+/* A file of ours that the next run would go by: what it says, and where its name leads. */
+static void add_own_file(struct planner *p, struct path_index *ix, const char *file)
+{
+    struct stat st;
+    struct walk w;
+    char *path = file[0] == '/' ? mem_dup(file) : path_join(p->o->directory, file);
+    if (path_stat(path, &st) == 0) {
+        walk_path(p, path, WALK_AS_OPENED, &w);
+        if (w.end == WALK_EXISTS) {
+            char *name = path_fold(path);
+            paths_add(&p->out->write_denied, mem_dup(w.place));
+            if (strcmp(name, w.place) != 0)
+                paths_add(&p->out->write_denied, mem_dup(name));
+            free(name);
+            add_walk(p, ix, &w, REASON_OWN);
+            walk_keep_links(p, &w);
+        }
+        walk_free(&w);
+    }
+    free(path);
 }
 
 /* Which write-denied directories stay read-only whatever the read rules do. */
@@ -153,8 +159,12 @@ bool writes_is_covered(const struct planner *p, const char *path)
 static bool needs_mount(const struct planner *p, const struct write_target *t)
 {
     bool allowed = path_index_covers(&p->allowed_index, t->place);
-    /* A mount point cannot be replaced, and what is in an obstacle's way may be written. */
-    if (t->obstacle && path_index_get(&p->allowed_index, t->place) != PATH_INDEX_NONE)
+    if (plan_is_private_tree(t->place))
+        return false;
+    /* A mount point cannot be replaced, and what is in an obstacle's way may be written. With "/"
+     * writable the cover of the top directory buries it. */
+    if (t->obstacle && path_index_get(&p->allowed_index, t->place) != PATH_INDEX_NONE &&
+        path_index_get(&p->allowed_index, "/") == PATH_INDEX_NONE)
         return false;
     if (!allowed && (t->missing || !path_index_beneath(&p->allowed_index, t->place)))
         return false;
@@ -219,17 +229,18 @@ static void filter_targets(struct planner *p)
 
 bool writes_resolve(struct planner *p)
 {
-    struct path_index targets = {0}, links = {0};
+    struct path_index targets = {0};
     bool ok = true;
 
     for (size_t i = 0; ok && i < p->write_name_count; i++) {
         const struct write_name *name = &p->write_names[i];
         if (plan_is_private_tree(name->name))
             continue;
-        ok = !(i % 256 == 0 && plan_stopped(p)) && add_name(p, &targets, &links, name);
+        ok = !(i % 256 == 0 && plan_stopped(p)) && add_name(p, &targets, name);
     }
+    for (size_t i = 0; ok && p->o->protected_files != NULL && p->o->protected_files[i] != NULL; i++)
+        add_own_file(p, &targets, p->o->protected_files[i]);
     path_index_free(&targets);
-    path_index_free(&links);
     if (!ok)
         return false;
     index_sure(p);

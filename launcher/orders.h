@@ -59,6 +59,7 @@ bool orders_decode(const void *p, size_t n, struct orders *o, void **arena);
 
 enum message_kind {
     /* from the box */
+    MESSAGE_INIT = 'P',      /* one descriptor: a pidfd of srt-inside */
     MESSAGE_LISTENERS = 'L', /* bytes: one enum listener_port per descriptor */
     MESSAGE_NOTIFY = 'N',    /* one descriptor: the seccomp listener; none: text, why not */
     MESSAGE_STARTED = 'S',   /* the box is built, the command is about to run */
@@ -67,8 +68,10 @@ enum message_kind {
     MESSAGE_EXITED = 'E',    /* one byte: exit status of the command */
     MESSAGE_KILLED = 'K',    /* one byte: the signal that ended the command */
     /* to the box */
-    MESSAGE_ORDERS = 'O', /* one descriptor: the memory file */
-    MESSAGE_SIGNAL = 'I'  /* one byte: a signal for the command */
+    /* one or two descriptors: the memory file, and one to keep open until the end, whose lock tells
+     * other runs that this box lives */
+    MESSAGE_ORDERS = 'O',
+    MESSAGE_SIGNAL = 'I' /* one byte: a signal for the command */
 };
 /* Begins the text of MESSAGE_FAILED when the mount calls are refused as a whole, as a security
  * module may: bubblewrap can still apply the plan. */

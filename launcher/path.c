@@ -1,7 +1,9 @@
 #include "launcher/path.h"
 
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -17,6 +19,15 @@ bool path_within(const char *path, const char *root)
 bool path_beneath(const char *path, const char *root)
 {
     return path_within(path, root) && strcmp(path, root) != 0;
+}
+
+const char *path_home(void)
+{
+    const char *home = getenv("HOME");
+    if (home != NULL)
+        return home;
+    const struct passwd *user = getpwuid(getuid());
+    return user != NULL && user->pw_dir != NULL ? user->pw_dir : "";
 }
 
 char *path_join(const char *directory, const char *name)

@@ -20,6 +20,9 @@ bool path_within(const char *path, const char *root);
 /* The same, but not equal. */
 bool path_beneath(const char *path, const char *root);
 
+/* The user's home directory: HOME as it is set, else of the account; "" when there is none. */
+const char *path_home(void);
+
 /* "dir/name", with one slash between; name may hold several components. */
 char *path_join(const char *directory, const char *name);
 /* The parent of an absolute path; "/" for one component and for "/". */

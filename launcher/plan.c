@@ -44,6 +44,8 @@ static void each_filter(const struct plan *p, name_fn *fn, void *ctx)
         fn(ctx, "sockets");
     if (p->filters & FILTER_NAMESPACES)
         fn(ctx, "namespaces");
+    if (p->filters & FILTER_GROUP)
+        fn(ctx, "group");
     if (p->observe)
         fn(ctx, "observer");
 }

@@ -1,7 +1,6 @@
 #include "launcher/prepare.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "base/mem.h"
 #include "launcher/environment.h"
 #include "launcher/locate.h"
+#include "launcher/path.h"
 #include "launcher/temporary.h"
 #include "seccomp/filters.h"
 
@@ -19,15 +19,6 @@ bool prepare_by_bubblewrap(const struct dependencies *d)
 {
     const char *forced = getenv("SRT_MOUNTS");
     return d->bwrap_setuid || !d->mount_calls || (forced != NULL && strcmp(forced, "bwrap") == 0);
-}
-
-static const char *home(void)
-{
-    const char *home = getenv("HOME");
-    if (home != NULL)
-        return home;
-    const struct passwd *user = getpwuid(getuid());
-    return user != NULL && user->pw_dir != NULL ? user->pw_dir : "";
 }
 
 static unsigned filters_for(const struct sandbox_settings *s, const struct dependencies *d)
@@ -50,23 +41,46 @@ static bool names_temporary(const char *variable)
     return value != NULL && value[0] != '\0';
 }
 
+/* The settings with the keys of the CA that the run has among the denied credentials, whatever a
+ * later document says of it. Only the list of these is new; what is in it is borrowed. */
+static struct sandbox_settings with_keys_hidden(const struct sandbox_settings *s,
+                                                const struct trust *trust)
+{
+    struct sandbox_settings hiding = *s;
+    struct path_list *list = &hiding.credential_denies;
+    list->entries =
+        mem_array(s->credential_denies.count + TRUST_KEYS_MAX + 1, sizeof list->entries[0]);
+    for (size_t i = 0; i < list->count; i++)
+        list->entries[i] = s->credential_denies.entries[i];
+    for (size_t i = 0; trust->keys[i] != NULL; i++)
+        list->entries[list->count++] = (struct path_entry){.text = trust->keys[i], .literal = true};
+    return hiding;
+}
+
 static bool plan_mounts(const struct preparation *p, const char *java_agent,
                         const struct temporary *temporary, struct plan *out, struct buf *error)
 {
-    const char *readable[] = {java_agent, NULL};
+    const char *readable[TRUST_READABLE_MAX + 2]; /* the agent's jar, and the NULL */
+    size_t count = trust_readable(p->trust, readable);
+    readable[count++] = java_agent;
+    readable[count] = NULL;
+    const struct sandbox_settings settings = with_keys_hidden(p->settings, p->trust);
     const struct mounts_options options = {
-        .settings = p->settings,
+        .settings = &settings,
         .directory = out->directory,
-        .home = home(),
+        .home = path_home(),
         .private_directory = p->records,
         .temporary = temporary->private,
         .readable = readable,
+        .protected_files = p->protected_files,
         .is_standin = p->standins != NULL ? is_standin : NULL,
         .standin_ctx = p->standins,
         .stopped = p->stopped,
         .ctx = p->ctx,
     };
-    return mounts_plan(&options, &out->mounts, error);
+    bool done = mounts_plan(&options, &out->mounts, error);
+    free(settings.credential_denies.entries);
+    return done;
 }
 
 static void plan_environment(const struct preparation *p, const char *java_agent,
@@ -83,6 +97,8 @@ static void plan_environment(const struct preparation *p, const char *java_agent
         .connector = connector,
         .socat = s->socat_path,
         .java_agent = java_agent,
+        .trust_bundle = p->trust->bundle.path,
+        .trust_store = p->trust->bundle.store,
         .temporary = temporary->path,
         .http_port = s->http_proxy_port != 0 ? s->http_proxy_port : PROXY_PORT,
         .socks_port = s->socks_proxy_port != 0 ? s->socks_proxy_port : PROXY_PORT,
@@ -95,8 +111,12 @@ static void plan_environment(const struct preparation *p, const char *java_agent
 static void say_weaknesses(const struct preparation *p, const struct plan *plan)
 {
     if (p->settings->weaker_nested)
-        log_warning("enableWeakerNestedSandbox: the command sees the host's /proc, and with it the "
-                    "processes of this user");
+        log_debug(
+            "enableWeakerNestedSandbox: where no new /proc may be mounted the command sees the "
+            "host's, and with it the processes of this user");
+    if (p->settings->filesystem_disabled && p->trust->keys[0] != NULL)
+        log_warning("filesystem.disabled: the command may read %s, the key of the CA",
+                    p->trust->keys[0]);
     if (!p->dependencies->filters)
         log_debug("seccomp not available - unix socket access not restricted");
     char *self = realpath("/proc/self/exe", NULL);
@@ -122,6 +142,8 @@ bool prepare_plan(const struct preparation *p, struct plan *out, struct buf *err
     };
     /* A terminal is only given away where its input cannot be written to. */
     out->new_session = isatty(STDIN_FILENO) == 0 || (out->filters & FILTER_TERMINAL) == 0;
+    if (!out->new_session)
+        out->filters |= FILTER_GROUP;
     char *java_agent = locate_java_agent(s->java_agent_jar);
     out->shell = dependencies_find("bash");
     out->directory = getcwd(NULL, 0);

@@ -10,6 +10,7 @@
 #include "launcher/plan.h"
 #include "launcher/sandbox_settings.h"
 #include "launcher/standins.h"
+#include "launcher/trust.h"
 
 struct preparation {
     const struct sandbox_settings *settings;
@@ -17,8 +18,11 @@ struct preparation {
     const char *command; /* what the shell is given */
     char *const *inherited;
     const char *token;         /* NULL: none */
+    const struct trust *trust; /* the run's CA, or none */
     const char *records;       /* standins_directory(); NULL with filesystem.disabled */
     struct standins *standins; /* likewise */
+    /* Absolute, or relative to the working directory: see mounts.h. NULL: none. */
+    const char *const *protected_files;
     bool observe;
     bool (*stopped)(void *ctx);
     void *ctx;

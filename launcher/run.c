@@ -14,6 +14,7 @@
 #include "launcher/control.h"
 #include "launcher/dependencies.h"
 #include "launcher/locate.h"
+#include "launcher/own_files.h"
 #include "launcher/prepare.h"
 #include "launcher/run_internal.h"
 #include "launcher/signals.h"
@@ -174,24 +175,39 @@ static const char *token_of(const struct run *r)
     return r->token != NULL ? (const char *)r->token->bytes : NULL;
 }
 
+static bool prepare_trust(struct run *r, struct buf *error)
+{
+    struct buf warnings;
+    buf_init(&warnings, 65536);
+    bool done = trust_prepare(&r->trust, r->snapshot, &warnings, error);
+    run_say(&warnings);
+    buf_free(&warnings);
+    return done;
+}
+
 static bool start_core(struct run *r, struct buf *error)
 {
     if (!make_token(r)) {
         buf_puts(error, "no random bytes for the token");
         return false;
     }
+    if (!prepare_trust(r, error))
+        return false;
     if (r->line->annotate || r->line->violations != NULL)
         r->store = violation_store_new();
     r->ignore = r->snapshot->ignore_violations;
     const char *log = r->line->log != NULL ? r->line->log : r->snapshot->log_file;
+    own_files(r->line, &r->dependencies, r->inside, log, &r->own_files);
     const struct core_options options = {.loop = r->loop,
                                          .snapshot = r->snapshot,
                                          .log = log,
+                                         .log_may_be_planted = true,
                                          .token = token_of(r),
                                          .token_optional = true,
                                          .short_lived = true,
                                          .attribution = buf_cstr(&r->command),
-                                         .violations = r->store};
+                                         .violations = r->store,
+                                         .ca = r->trust.ca};
     r->snapshot = NULL;
     r->core = core_new(&options, error);
     return r->core != NULL;
@@ -205,7 +221,10 @@ static bool wrap(struct run *r, struct buf *error)
                                             .command = buf_cstr(&r->command),
                                             .inherited = r->environment,
                                             .token = token_of(r),
+                                            .trust = &r->trust,
                                             .records = r->records,
+                                            .protected_files =
+                                                (const char *const *)r->own_files.list,
                                             .standins = r->standins,
                                             .observe = r->store != NULL,
                                             .stopped = stopped,
@@ -222,6 +241,8 @@ static bool wrap(struct run *r, struct buf *error)
         if (r->control != NULL)
             control_poll(r->control);
     } while (r->wrap_again);
+    log_debug("%zu mounts by %s, %zu stand-ins", r->plan.mounts.count,
+              r->plan.by_bubblewrap ? "bubblewrap" : "srt-inside", r->plan.mounts.standin_count);
     for (size_t i = 0; i < r->plan.mounts.warnings.count; i++)
         log_warning("%s", r->plan.mounts.warnings.list[i]);
     return true;
@@ -279,7 +300,8 @@ static bool set_up(struct run *r, struct buf *error)
     if (!line->print_plan && line->control_fd < 0 && !r->plan.by_bubblewrap &&
         buf_len(&r->command) != 0 && !run_start_box(r, error))
         return false;
-    if (!start_core(r, error))
+    /* What is written meanwhile is made before the plan, so that the plan can protect it. */
+    if (!start_core(r, error) || !watch_violations(r, error))
         return false;
     if (line->control_fd >= 0) {
         const struct control_events events = {
@@ -325,8 +347,7 @@ static int run(struct run *r)
     struct buf error;
     buf_init(&error, SIZE_MAX / 2);
 
-    bool ready = set_up(r, &error) && watch_violations(r, &error) && !r->control_failed &&
-                 signals_pending(r->signals) == 0;
+    bool ready = set_up(r, &error) && !r->control_failed && signals_pending(r->signals) == 0;
     if (ready && r->line->print_plan) {
         print_plan(r);
         r->status = 0;
@@ -345,14 +366,22 @@ static int run(struct run *r)
 
 static void release(struct run *r)
 {
-    box_free(r->box);
+    bool gone = box_free(r->box);
     terminal_restore(&r->terminal, r->crashed);
-    standins_close(r->standins);
+    if (gone) {
+        standins_close(r->standins);
+    } else {
+        log_warning(
+            "processes of the box are still there: what stands in for protected names stays "
+            "until the next run");
+        standins_abandon(r->standins);
+    }
     control_free(r->control);
     ev_timer_stop(r->loop, &r->grace);
     run_close_listeners(r);
     violations_free(r->violations);
     core_free(r->core);
+    trust_remove(&r->trust);
     violation_store_free(r->store);
     snapshot_unref(r->snapshot);
     sandbox_settings_free(r->settings);
@@ -361,6 +390,7 @@ static void release(struct run *r)
     dependencies_free(&r->dependencies);
     signals_free(r->signals);
     buf_wipe(&r->command);
+    paths_free(&r->own_files);
     free(r->records);
     if (r->inside >= 0)
         close(r->inside);

@@ -5,6 +5,11 @@
 
 #include "launcher/command_line.h"
 
+enum {
+    STATUS_FAILURE = 1,         /* ours, as the peer has it */
+    STATUS_STRICT_FAILURE = 125 /* ours, with --exit-codes strict */
+};
+
 /* Returns the exit status. */
 int run_main(const struct command_line *line, char *const *environment);
 

@@ -16,11 +16,12 @@ void run_on_signal(void *ctx, int number, bool from_terminal)
         box_signal(r->box, number);
         return;
     }
+    box_poll(r->box);
     /* Ctrl-C and Ctrl-\ have reached the command already; whether it ends is its own matter. */
-    if (from_terminal && !r->plan.new_session && (number == SIGINT || number == SIGQUIT))
+    if (r->running && from_terminal && !r->plan.new_session &&
+        (number == SIGINT || number == SIGQUIT))
         return;
     r->stopped_by = number;
-    box_poll(r->box);
     if (!r->running) {
         box_kill(r->box);
         return;
@@ -41,6 +42,10 @@ void run_on_grace_over(struct ev_loop *loop, ev_timer *timer, int revents)
 static void on_listener(void *ctx, int fd, enum listener_port port)
 {
     struct run *r = ctx;
+    if (r->core == NULL) { /* a run that is given up before there is a proxy */
+        close(fd);
+        return;
+    }
     uint16_t external =
         port == LISTENER_3128 ? r->settings->http_proxy_port : r->settings->socks_proxy_port;
     size_t i = r->listeners++;
@@ -73,6 +78,7 @@ static void on_started(void *ctx)
 {
     struct run *r = ctx;
     r->running = true;
+    log_debug("the command runs: %s -c -- %s", r->plan.shell, r->plan.command);
 }
 
 static void on_observer(void *ctx, int fd)
@@ -154,7 +160,7 @@ bool run_start_command(struct run *r, struct buf *error)
     struct orders_made made = {0};
     bool done = (r->standins == NULL || standins_make(r->standins, &r->plan.mounts, error)) &&
                 (r->box != NULL || run_start_box(r, error)) && orders_make(r, &made, error) &&
-                box_order(r->box, &made.orders, error);
+                box_order(r->box, &made.orders, standins_lock(r->standins), error);
     orders_unmake(&made);
     return done;
 }

@@ -15,20 +15,18 @@
 #include "launcher/dependencies.h"
 #include "launcher/orders.h"
 #include "launcher/plan.h"
+#include "launcher/run.h"
 #include "launcher/sandbox_settings.h"
 #include "launcher/signals.h"
 #include "launcher/standins.h"
 #include "launcher/terminal.h"
+#include "launcher/trust.h"
 #include "launcher/violations.h"
 #include "proxy/acceptor.h"
 #include "proxy/core.h"
 #include "proxy/forwarder.h"
 
-enum {
-    STATUS_FAILURE = 1,          /* ours, as the peer has it */
-    STATUS_STRICT_FAILURE = 125, /* ours, with --exit-codes strict */
-    STATUS_SIGNAL = 128
-};
+enum { STATUS_SIGNAL = 128 };
 
 #define NOT_BUILT "bubblewrap ended without building the box and without a word"
 
@@ -44,9 +42,11 @@ struct run {
     struct signals *signals;
     struct control *control;
     struct core *core;
+    struct trust trust;
     struct secret *token;
     struct buf command;
-    char *records; /* private directory of the stand-ins */
+    struct paths own_files; /* that the command must not write */
+    char *records;          /* private directory of the stand-ins */
     struct standins *standins;
     struct plan plan;
     int inside; /* srt-inside */

@@ -542,14 +542,26 @@ static void let_go(struct standins *s)
     close(lock);
 }
 
+int standins_lock(const struct standins *s)
+{
+    return s != NULL ? s->run : -1;
+}
+
 void standins_close(struct standins *s)
 {
     if (s == NULL)
         return;
-    if (s->run >= 0) {
+    if (s->run >= 0)
         let_go(s);
+    standins_abandon(s);
+}
+
+void standins_abandon(struct standins *s)
+{
+    if (s == NULL)
+        return;
+    if (s->run >= 0)
         close(s->run);
-    }
     for (size_t i = 0; i < s->place_count; i++) {
         close(s->places[i].fd);
         free(s->places[i].path);

@@ -16,8 +16,8 @@
 
 struct standins;
 
-/* The private directory of this user's records: made (0700) when missing, checked for owner and
- * mode. NULL with a line in *error when none of the candidates is usable. The caller frees. */
+/* The private directory of this user's records: made (0700) when missing, checked for its owner.
+ * NULL with a line in *error when none of the candidates is usable. The caller frees. */
 char *standins_directory(struct buf *error);
 
 /* Reads the other runs' lists and clears stale ones. `directory` as above. Never NULL. */
@@ -35,6 +35,14 @@ bool standins_known(struct standins *s, const char *path);
  * what stands in, which a run before may have chosen. May be called again with another plan.
  */
 bool standins_make(struct standins *s, struct mounts *plan, struct buf *error);
+
+/* The descriptor whose lock says that this run lives; -1 when it uses none. It stays ours. Whoever
+ * else holds it open keeps the stand-ins in use beyond our end. */
+int standins_lock(const struct standins *s);
+
+/* Frees s and leaves the stand-ins where they are, for a later run to clear: processes of the box
+ * may still be there. */
+void standins_abandon(struct standins *s);
 
 /* Lets go of them; what nobody else uses is removed from the host, deepest first, if it is still
  * what was made and empty. Frees s. Safe to call at any exit. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 
 /* Nobody is meant to open one; a directory may be used on the host while the box lives. */
 enum { LEAF_MODE = 0444, DIRECTORY_MODE = 0755 };
+enum { PROC_PATH_MAX = 32 };
 
 bool node_same(const struct node_identity *a, const struct node_identity *b)
 {
@@ -86,7 +88,7 @@ int node_look(int parent, const char *name, struct node *out)
     return 0;
 }
 
-int node_make(int parent, const char *name, enum node_kind kind)
+static int make(int parent, const char *name, enum node_kind kind)
 {
     int result;
 
@@ -109,7 +111,48 @@ int node_make(int parent, const char *name, enum node_kind kind)
     return result < 0 ? errno : 0;
 }
 
-int node_remove(int parent, const char *name, enum node_kind kind)
+static int remove_node(int parent, const char *name, enum node_kind kind)
 {
     return unlinkat(parent, name, kind == NODE_DIRECTORY ? AT_REMOVEDIR : 0) != 0 ? errno : 0;
+}
+
+/*
+ * A directory of this user's that forbids writing does not keep the command from it, since that can
+ * change the mode: so it must not keep us. It is opened for the moment it takes. False when it is
+ * not such a directory.
+ */
+static bool open_for_a_moment(int parent, char path[PROC_PATH_MAX], mode_t *mode)
+{
+    struct stat st;
+
+    if (fstat(parent, &st) != 0 || st.st_uid != geteuid() ||
+        (st.st_mode & (S_IWUSR | S_IXUSR)) == (S_IWUSR | S_IXUSR))
+        return false;
+    *mode = st.st_mode & 07777;
+    snprintf(path, PROC_PATH_MAX, "/proc/self/fd/%d", parent);
+    return chmod(path, *mode | S_IWUSR | S_IXUSR) == 0;
+}
+
+static int change(int (*what)(int parent, const char *name, enum node_kind kind), int parent,
+                  const char *name, enum node_kind kind)
+{
+    char path[PROC_PATH_MAX];
+    mode_t mode;
+    int number = what(parent, name, kind);
+
+    if (number != EACCES || !open_for_a_moment(parent, path, &mode))
+        return number;
+    number = what(parent, name, kind);
+    (void)chmod(path, mode);
+    return number;
+}
+
+int node_make(int parent, const char *name, enum node_kind kind)
+{
+    return change(make, parent, name, kind);
+}
+
+int node_remove(int parent, const char *name, enum node_kind kind)
+{
+    return change(remove_node, parent, name, kind);
 }

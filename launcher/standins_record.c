@@ -115,8 +115,8 @@ void standin_record_read(int fd, size_t run, struct standin_list *out)
     struct stat st;
     struct standin_entry entry;
 
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof magic ||
-        st.st_size > RECORD_MAX)
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        st.st_size < (off_t)sizeof magic || st.st_size > RECORD_MAX)
         return;
     uint8_t *bytes = mem_alloc((size_t)st.st_size);
     ssize_t n = pread(fd, bytes, (size_t)st.st_size, 0);

@@ -37,7 +37,8 @@ void standin_list_free(struct standin_list *l);
 /* True when the node is the one that the entry speaks of. */
 bool standin_entry_describes(const struct standin_entry *e, const struct node *node);
 
-/* Adds a file's entries, up to the first that is not whole; those that say nothing are left out. */
+/* Adds a file's entries, up to the first that is not whole; those that say nothing are left out. A
+ * file of another user's has none. */
 void standin_record_read(int fd, size_t run, struct standin_list *out);
 /* Replaces a file's entries in one write; never fewer than it has. 0 or the errno. */
 int standin_record_write(int fd, const struct standin_list *l);

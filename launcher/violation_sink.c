@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/log_file.h"
 #include "base/mem.h"
 
 enum sink_kind {
@@ -36,13 +37,6 @@ struct violation_sink {
     uint64_t lost;      /* lines */
     struct buf pending; /* whole lines, but for the start of the first that is written already */
 };
-
-/* Names that are links to descriptors; everywhere else a link may be the work of the command of an
- * earlier run, and would carry our lines to a file outside of its box. */
-static bool is_descriptor_name(const char *path)
-{
-    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-}
 
 /* -1 when it is none. */
 static int descriptor_number(const char *text)
@@ -94,14 +88,22 @@ static bool take_descriptor(struct violation_sink *s, int number)
     return s->fd >= 0;
 }
 
-/* O_NONBLOCK is for a FIFO: neither opening nor writing may wait for its reader. */
-static bool open_file(struct violation_sink *s)
+/* False with a line in *error. */
+static bool take_given(struct violation_sink *s, struct buf *error)
+{
+    if (take_descriptor(s, descriptor_number(s->target + 3)))
+        return true;
+    buf_printf(error, "violations %s: %s", s->target,
+               errno == EBADF ? "not open for writing" : strerror(errno));
+    return false;
+}
+
+/* The command of an earlier run may have been where the file is to be. */
+static bool open_file(struct violation_sink *s, struct buf *error)
 {
     struct stat st;
-    int follow = is_descriptor_name(s->target) ? 0 : O_NOFOLLOW;
 
-    s->fd = open(s->target,
-                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | follow, 0600);
+    s->fd = log_file_open("violations", s->target, true, error);
     if (s->fd < 0)
         return false;
     s->kind = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) ? SINK_FILE : SINK_WAITLESS;
@@ -117,9 +119,7 @@ struct violation_sink *violation_sink_open(struct ev_loop *loop, const char *tar
     bool given = strncmp(target, "fd:", 3) == 0;
 
     *s = (struct violation_sink){.loop = loop, .target = mem_dup(target), .fd = -1};
-    if (!(given ? take_descriptor(s, descriptor_number(target + 3)) : open_file(s))) {
-        buf_printf(error, "violations %s: %s", target,
-                   given && errno == EBADF ? "not open for writing" : strerror(errno));
+    if (!(given ? take_given(s, error) : open_file(s, error))) {
         free(s->target);
         free(s);
         return NULL;

@@ -12,6 +12,7 @@
 #include "proxy/egress/peers.h"
 #include "proxy/egress/pool.h"
 #include "proxy/egress/record.h"
+#include "proxy/tls/accept.h"
 
 /* How long a full log waits before it is tried again. */
 static const double LOG_RETRY_S = 0.1;
@@ -105,13 +106,15 @@ static bool open_parts(struct core *c, const struct core_options *o, struct buf 
         return false;
     w->pool = pool_new(w->loop, w->dialer.interfaces);
     w->tls = tls_upstream_new(o->short_lived);
-    if (w->tls == NULL) {
+    if (o->ca != NULL)
+        w->tls_server = tls_server_new(o->ca);
+    if (w->tls == NULL || (o->ca != NULL && w->tls_server == NULL)) {
         buf_puts(error, "no TLS context could be made");
         return false;
     }
     if (o->log == NULL)
         return true;
-    w->log = record_log_open(o->log, error);
+    w->log = record_log_open(o->log, o->log_may_be_planted, error);
     if (w->log == NULL)
         return false;
     ev_prepare_start(w->loop, &c->flush_log);
@@ -167,6 +170,8 @@ void core_free(struct core *c)
         interfaces_free(w->dialer.interfaces);
     if (w->tls != NULL)
         tls_upstream_free(w->tls);
+    tls_server_free(w->tls_server);
+    worker_forget_told(w);
     record_log_close(w->log);
     snapshot_unref(w->snapshot);
     free(c->attribution);

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/secret.h"
+#include "certs/ca.h"
 #include "proxy/egress/worker.h"
 #include "proxy/settings/snapshot.h"
 
@@ -20,6 +21,7 @@ struct core_options {
     struct ev_loop *loop;
     struct snapshot *snapshot; /* taken over, also on failure */
     const char *log;           /* decision log, "-": stdout; NULL: none */
+    bool log_may_be_planted;   /* clients may have put a link in its place: it is not followed */
     const char *token;         /* NULL: clients need none; stays the caller's */
     /* Clients that present no credentials at all are served too (a listener inside a box). */
     bool token_optional;
@@ -29,6 +31,8 @@ struct core_options {
      * as text (its key is made from it), or NULL. A client that presents its key is the same. */
     const char *attribution;
     struct violation_store *violations; /* NULL: nobody looks; stays the caller's */
+    struct ca
+        *ca; /* tunnels are terminated with it (tlsTerminate); NULL: none; stays the caller's */
 };
 
 /* What a process that holds other people's connections and secrets does first: no core dumps, no

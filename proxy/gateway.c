@@ -15,6 +15,7 @@
 #include "proxy/gateway_options.h"
 #include "proxy/port_file.h"
 #include "proxy/self_parent.h"
+#include "proxy/settings/notes.h"
 
 enum { STATUS_OK = 0, STATUS_SETTINGS = 1, STATUS_USAGE = 2 };
 
@@ -26,6 +27,7 @@ struct gateway {
     struct acceptor *acceptors[LISTENERS_MAX];
     size_t listener_count, acceptor_count;
     struct secret *token;
+    struct ca *ca;          /* NULL: TLS is passed through */
     const char *stopped_by; /* signal name */
     ev_signal term, interrupt, hangup;
     ev_timer drain;
@@ -148,6 +150,7 @@ static bool open_core(struct gateway *g, struct snapshot *snapshot, const struct
             .snapshot = snapshot,
             .log = o->log != NULL ? o->log : snapshot->log_file,
             .token = g->token != NULL ? (const char *)g->token->bytes : NULL,
+            .ca = g->ca,
         },
         error);
     if (g->core == NULL)
@@ -189,6 +192,7 @@ static void release(struct gateway *g)
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
     core_free(g->core);
+    ca_unref(g->ca);
     secret_free(g->token);
     ev_timer_stop(g->loop, &g->drain);
     ev_signal_stop(g->loop, &g->term);
@@ -198,13 +202,14 @@ static void release(struct gateway *g)
     free(g);
 }
 
-static int run(const struct gateway_options *o, struct snapshot *snapshot)
+static int run(const struct gateway_options *o, struct snapshot *snapshot, struct ca *ca)
 {
     struct gateway *g = mem_alloc(sizeof *g);
     struct buf error;
     int status = STATUS_OK;
 
     g->loop = ev_default_loop(EVFLAG_AUTO);
+    g->ca = ca;
     buf_init(&error, 4096);
     if (!open_core(g, snapshot, o, &error) || !open_listeners(g, o, &error) ||
         !self_parent_absent(snapshot->routes, g->listeners, g->listener_count,
@@ -219,6 +224,25 @@ static int run(const struct gateway_options *o, struct snapshot *snapshot)
     return status;
 }
 
+/* The settings name a CA for the tunnels that are terminated. *ca stays NULL without. */
+static bool load_ca(const struct snapshot *snapshot, struct ca **ca, struct buf *warnings,
+                    struct buf *error)
+{
+    struct buf why;
+    if (!snapshot->tls_terminate)
+        return true;
+    buf_init(&why, 8192);
+    *ca = ca_load(snapshot->tls_ca_certificate, snapshot->tls_ca_key, &why);
+    if (*ca != NULL) {
+        ca_warnings(*ca, warnings);
+    } else {
+        buf_puts(error, "Error: ");
+        settings_line(error, buf_cstr(&why), buf_len(&why));
+    }
+    buf_free(&why);
+    return *ca != NULL;
+}
+
 static int start(const struct gateway_options *o)
 {
     struct buf warnings, error;
@@ -230,12 +254,16 @@ static int start(const struct gateway_options *o)
     buf_init(&error, 1 << 20);
     struct snapshot *snapshot =
         snapshot_load(o->settings, SETTINGS_GATEWAY, true, &warnings, &error);
-    struct buf *said = snapshot != NULL ? &warnings : &error;
+    struct ca *ca = NULL;
+    bool usable = snapshot != NULL && load_ca(snapshot, &ca, &warnings, &error);
+    struct buf *said = usable ? &warnings : &error;
     fd_write_all(STDERR_FILENO, buf_data(said), buf_len(said));
     buf_free(&warnings);
     buf_free(&error);
-    if (snapshot != NULL)
-        status = run(o, snapshot);
+    if (usable)
+        status = run(o, snapshot, ca);
+    else
+        snapshot_unref(snapshot);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,11 @@
 
 /* Younger than the headers of some systems; one number on every architecture. */
 enum { NR_OPEN_TREE_ATTR = 467 };
+
+/* linux/ioprio.h has them only in younger headers. */
+enum { IOPRIO_PROCESS = 1, IOPRIO_GROUP = 2, IOPRIO_USER = 3 };
+enum { SIGNAL_PROCESS_GROUP = 4 }; /* PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9 */
+enum { INIT = 1 };                 /* the process that ends the box, and the run with it */
 
 #define UNSHARE_EMPTY_MOUNTS 0x100000u
 #define SOCKET_TYPE 0xfu /* the rest of the argument are flags */
@@ -52,18 +58,40 @@ struct rule {
         }                           \
     }
 #define WHEN_FLAG(argument, flag) WHEN(argument, flag, flag)
-#define WHEN_PAIR(family, type)  \
-    2,                           \
-    {                            \
-        {0, INT, family},        \
-        {                        \
-            1, SOCKET_TYPE, type \
-        }                        \
+#define WHEN_BOTH(first, second_mask, second) \
+    2,                                        \
+    {                                         \
+        {0, INT, first},                      \
+        {                                     \
+            1, second_mask, second            \
+        }                                     \
     }
+#define WHEN_PAIR(family, type) WHEN_BOTH(family, SOCKET_TYPE, type)
 
 static const struct rule rules[] = {
     {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCSTI)},
     {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCLINUX)},
+    /* A line discipline, exclusive use, the console's output here, everybody hung up: these stay
+     * when the command has gone. */
+    {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCSETD)},
+    {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCEXCL)},
+    {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCCONS)},
+    {FILTER_TERMINAL, SCMP_SYS(ioctl), EPERM, WHEN(1, INT, TIOCVHANGUP)},
+    /* A PID 1 without processor time, memory or descriptors would not end the box when it is told
+     * to. Groups and users may hold it too, so they are refused as a whole. */
+    {FILTER_TERMINAL, SCMP_SYS(sched_setaffinity), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(sched_setscheduler), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(sched_setparam), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(sched_setattr), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(prlimit64), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(move_pages), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(migrate_pages), EPERM, WHEN(0, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(setpriority), EPERM, WHEN_BOTH(PRIO_PROCESS, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(setpriority), EPERM, WHEN(0, INT, PRIO_PGRP)},
+    {FILTER_TERMINAL, SCMP_SYS(setpriority), EPERM, WHEN(0, INT, PRIO_USER)},
+    {FILTER_TERMINAL, SCMP_SYS(ioprio_set), EPERM, WHEN_BOTH(IOPRIO_PROCESS, INT, INIT)},
+    {FILTER_TERMINAL, SCMP_SYS(ioprio_set), EPERM, WHEN(0, INT, IOPRIO_GROUP)},
+    {FILTER_TERMINAL, SCMP_SYS(ioprio_set), EPERM, WHEN(0, INT, IOPRIO_USER)},
 
     {FILTER_SOCKETS, SCMP_SYS(socket), EPERM, WHEN(0, INT, AF_UNIX)},
     {FILTER_SOCKETS, SCMP_SYS(socket), EPERM, WHEN(0, INT, AF_VSOCK)},
@@ -87,6 +115,8 @@ static const struct rule rules[] = {
     {FILTER_SOCKETS, SCMP_SYS(kexec_load), EPERM, ALWAYS},
     {FILTER_SOCKETS, SCMP_SYS(kexec_file_load), EPERM, ALWAYS},
 
+    {FILTER_GROUP, SCMP_SYS(kill), EPERM, WHEN(0, INT, 0)},
+    {FILTER_GROUP, SCMP_SYS(pidfd_send_signal), EPERM, WHEN_FLAG(3, SIGNAL_PROCESS_GROUP)},
     {FILTER_NAMESPACES, SCMP_SYS(mount), EPERM, ALWAYS},
     {FILTER_NAMESPACES, SCMP_SYS(umount2), EPERM, ALWAYS},
     {FILTER_NAMESPACES, SCMP_SYS(pivot_root), EPERM, ALWAYS},
@@ -230,13 +260,13 @@ bool filters_build(unsigned parts, struct buf *program, struct buf *error)
 
     if (!filters_supported())
         return failed(error, -EOPNOTSUPP);
-    if ((parts & (FILTER_TERMINAL | FILTER_SOCKETS | FILTER_NAMESPACES)) == 0)
+    if ((parts & (FILTER_TERMINAL | FILTER_SOCKETS | FILTER_NAMESPACES | FILTER_GROUP)) == 0)
         return failed(error, -EINVAL);
     /* x32 has the number space above 0x40000000 of x86-64 and counts as another architecture. */
     scmp_filter_ctx filter = filter_new(SCMP_ACT_KILL_THREAD, &rc);
     if (filter == NULL)
         return failed(error, rc);
-    /* The terminal rule alone takes nothing away from 32-bit programs, and holds for them too. */
+    /* The terminal rules alone take nothing away from 32-bit programs, and hold for them too. */
     if ((parts & (FILTER_SOCKETS | FILTER_NAMESPACES)) == 0)
         rc = seccomp_arch_add(filter, small_architecture());
     if (rc == 0)

@@ -10,9 +10,14 @@
 #include "base/buf.h"
 
 enum filter_part {
-    FILTER_TERMINAL = 1u << 0,  /* ioctls that type into the terminal: TIOCSTI, TIOCLINUX */
-    FILTER_SOCKETS = 1u << 1,   /* 12.1 */
-    FILTER_NAMESPACES = 1u << 2 /* 12.2 */
+    /* What would reach past the command: ioctls that type into the terminal or leave it changed
+     * for others, and calls that could starve PID 1 of the box. Part of every filter of a box. */
+    FILTER_TERMINAL = 1u << 0,
+    FILTER_SOCKETS = 1u << 1,    /* 12.1 */
+    FILTER_NAMESPACES = 1u << 2, /* 12.2 */
+    /* Signals to the sender's whole process group: for a command that shares it with processes
+     * outside, as on a terminal. No name space keeps those from them. */
+    FILTER_GROUP = 1u << 3
 };
 
 /* True on the architectures that have filters: x86-64 and arm64. */

@@ -47,15 +47,17 @@ void system_limit_user_namespaces(void)
     descriptors_close(proc);
 }
 
-bool system_show_proc(const struct box *b, struct buf *error)
+bool system_show_proc(const struct box *b, bool fresh, struct buf *error)
 {
+    static const char *const no_options[] = {NULL};
+    const uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     int from = open_canonical(b->host, "/proc");
     int place = open_canonical(b->root, "/proc");
-    int mount = from >= 0 ? mount_copy(from) : -1;
-    bool ok =
-        place >= 0 && mount >= 0 &&
-        mount_attributes(mount, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, 0) &&
-        mount_attach(mount, place);
+    int mount = fresh ? mount_new("proc", no_options, attributes) : -1;
+    if (mount < 0 && from >= 0)
+        mount = mount_copy(from);
+    bool ok = place >= 0 && mount >= 0 && mount_attributes(mount, attributes, 0) &&
+              mount_attach(mount, place);
 
     descriptors_close(mount);
     descriptors_close(place);

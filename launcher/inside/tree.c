@@ -231,8 +231,8 @@ bool tree_build(const struct orders *o, struct buf *error)
     mode_t mask = umask(0);
     size_t first = 0;
 
-    bool ok =
-        open_host(&b, error) && make_root(&b, o, &first, error) && system_show_proc(&b, error);
+    bool ok = open_host(&b, error) && make_root(&b, o, &first, error) &&
+              system_show_proc(&b, (o->flags & ORDER_KEEP_PROC) != 0, error);
     for (size_t i = first; ok && i < o->mount_count; i++)
         ok = apply(&b, &o->mounts[i], error);
     ok = ok && devices_make(&b, (o->flags & ORDER_CONSOLE) != 0, error);

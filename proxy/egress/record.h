@@ -82,8 +82,9 @@ struct record_log;
  * record is empty then. */
 void record_finish(struct record *r, struct record_log *log, enum err close, double now);
 
-/* path "-" is standard output. NULL with a message in *error. */
-struct record_log *record_log_open(const char *path, struct buf *error);
+/* path "-" is standard output; may_be_planted as for log_file_open(). NULL with a message in
+ * *error. */
+struct record_log *record_log_open(const char *path, bool may_be_planted, struct buf *error);
 /* Flushes what can be flushed. NULL is fine, here and below: nothing is logged. */
 void record_log_close(struct record_log *log);
 

@@ -1,6 +1,5 @@
 /* Where the lines of the decision log go: a bounded buffer in front of a file that may fail. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_file.h"
 #include "base/mem.h"
 #include "proxy/egress/record.h"
 
@@ -20,6 +20,7 @@ enum sink { SINK_FILE, SINK_SOCKET, SINK_OTHER };
 
 struct record_log {
     char *path; /* NULL: standard output */
+    bool may_be_planted;
     int fd;
     enum sink sink;
     struct buf line;    /* the one being made */
@@ -42,25 +43,16 @@ static enum sink sink_of(int fd)
     return S_ISREG(st.st_mode) ? SINK_FILE : SINK_OTHER;
 }
 
-/* O_NONBLOCK is for a FIFO: neither opening nor writing may wait for its reader. */
-static int open_path(const char *path, struct buf *error)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-
-    if (fd < 0)
-        buf_printf(error, "decision log %s: %s", path, strerror(errno));
-    return fd;
-}
-
-struct record_log *record_log_open(const char *path, struct buf *error)
+struct record_log *record_log_open(const char *path, bool may_be_planted, struct buf *error)
 {
     bool standard = strcmp(path, "-") == 0;
-    int fd = standard ? STDOUT_FILENO : open_path(path, error);
+    int fd = standard ? STDOUT_FILENO : log_file_open("decision log", path, may_be_planted, error);
 
     if (fd < 0)
         return NULL;
     struct record_log *log = mem_alloc(sizeof *log);
     log->path = standard ? NULL : mem_dup(path);
+    log->may_be_planted = may_be_planted;
     log->fd = fd;
     log->sink = sink_of(fd);
     buf_init(&log->line, LINE_ROOM);
@@ -96,7 +88,7 @@ bool record_log_reopen(struct record_log *log, struct buf *error)
 {
     if (log == NULL || log->path == NULL)
         return true;
-    int fd = open_path(log->path, error);
+    int fd = log_file_open("decision log", log->path, log->may_be_planted, error);
     if (fd < 0)
         return false;
     record_log_flush(log);

@@ -32,6 +32,17 @@ void request_set_user(struct request *r, const char *user, size_t n)
     record_set_user(&r->record, user, n);
 }
 
+void request_set_key(struct request *r, const char *key)
+{
+    struct buf user;
+    if (key == NULL)
+        return;
+    buf_init(&user, strlen(key) + 8);
+    buf_printf(&user, "srt.%s", key);
+    request_set_user(r, buf_chars(&user), buf_len(&user));
+    buf_free(&user);
+}
+
 /* Whether a presented key and ours are the same, decoded. */
 static bool is_same_key(const char *presented, const struct buf *ours)
 {
@@ -114,6 +125,31 @@ bool request_authorise(struct request *r, struct worker *w, const char *host, si
         return true;
     request_violation(r, w, host, n, d->reason);
     return false;
+}
+
+enum err request_judge(struct request *r, const char *method, size_t method_len, const char *target,
+                       size_t target_len)
+{
+    struct rule_match match;
+    if (r->snapshot->request_rules == NULL)
+        return ERR_NONE;
+    enum rule_verdict verdict =
+        request_rules_decide(r->snapshot->request_rules, &r->host, r->port, method, method_len,
+                             target, target_len, &match);
+    if (verdict == RULE_NONE || verdict == RULE_ALLOW)
+        return ERR_NONE;
+    bool ambiguous = verdict == RULE_AMBIGUOUS;
+    r->decision = (struct decision){
+        .verdict = VERDICT_DENY,
+        .list = "network.rules",
+        .index = match.index,
+        .entry = match.host,
+        .reason = ambiguous              ? err_info(ERR_AMBIGUOUS_TARGET)->body
+                  : match.reason != NULL ? match.reason
+                                         : REQUEST_DENIED,
+    };
+    record_set_decision(&r->record, &r->decision);
+    return ambiguous ? ERR_AMBIGUOUS_TARGET : ERR_POLICY;
 }
 
 void request_deny_addresses(struct request *r, struct worker *w, unsigned classes,

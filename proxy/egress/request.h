@@ -9,6 +9,9 @@
 #include "proxy/egress/worker.h"
 #include "proxy/policy/policy.h"
 
+/* The reason of a rule that gives none. */
+#define REQUEST_DENIED "request denied by a rule"
+
 struct request {
     struct snapshot *snapshot; /* the settings this request is judged by; NULL: none begun */
     struct host host;          /* canonical */
@@ -26,12 +29,21 @@ void request_begin(struct request *r, const struct client *c, enum record_via vi
  * attributed to instead of the worker's own. */
 void request_set_user(struct request *r, const char *user, size_t n);
 
+/* The key that a terminated tunnel's CONNECT presented, or NULL. */
+void request_set_key(struct request *r, const char *key);
+
 /* Names the destination, for refusals that come before any decision. */
 void request_set_destination(struct request *r, const char *host, size_t n, uint16_t port);
 
 /* The one authorisation call. False: denied, r->decision says why; the violation is recorded. */
 bool request_authorise(struct request *r, struct worker *w, const char *host, size_t n,
                        uint16_t port);
+
+/* The request rules on a request to an authorised destination; target: as request_rules_decide()
+ * takes it. ERR_NONE: allowed. ERR_POLICY, ERR_AMBIGUOUS_TARGET: r->decision says why, and the
+ * violation is the caller's to record. */
+enum err request_judge(struct request *r, const char *method, size_t method_len, const char *target,
+                       size_t target_len);
 
 /* The denial of a dial whose addresses were all refused, recorded; the reason goes to `reason`. */
 void request_deny_addresses(struct request *r, struct worker *w, unsigned classes,

@@ -55,6 +55,8 @@ void client_free(struct client *c)
     if (c->next != NULL)
         c->next->link = c->link;
     peers_remove(w->peers, c->same);
+    if (c->terminated && --w->terminated <= w->snapshot->tls_max_tunnels / 2)
+        worker_forget_told(w);
     free(c);
     w->client_count--;
     give_memory_back(w);
@@ -62,6 +64,18 @@ void client_free(struct client *c)
         w->room(w->room_ctx);
     if (w->stopping && w->client_count == 0)
         w->emptied(w->emptied_ctx);
+}
+
+void worker_tunnel_terminated(struct worker *w, struct client *c)
+{
+    c->terminated = true;
+    w->terminated++;
+}
+
+void worker_forget_told(struct worker *w)
+{
+    while (w->full_told_count != 0)
+        free(w->full_told[--w->full_told_count]);
 }
 
 void worker_stop(struct worker *w, bool at_once)

@@ -28,15 +28,23 @@ struct peer;
 struct peers;
 struct pool;
 struct record_log;
+struct tls_server;
 
 /* Room before and after the body bytes in the scratch, for a chunk's size line and its end. */
 enum { SCRATCH_HEADROOM = 64, SCRATCH_TAILROOM = 8 };
+
+/* Commands whose refusal for lack of a slot is remembered, not to be told again. */
+enum { FULL_TOLD_MAX = 100 };
 
 struct worker {
     struct ev_loop *loop;
     struct snapshot *snapshot; /* in force; a request keeps the one it started with */
     struct dialer dialer;
     struct tls_upstream *tls;
+    struct tls_server *tls_server;  /* for tunnels that are terminated; NULL: none is */
+    size_t terminated;              /* such tunnels now */
+    char *full_told[FULL_TOLD_MAX]; /* commands that were told that there are too many */
+    size_t full_told_count;
     struct pipes *pipes;                /* for splice(2) */
     struct peers *peers;                /* connections per client address */
     struct pool *pool;                  /* idle connections to servers */
@@ -75,6 +83,7 @@ struct client {
     uint16_t peer_port;
     uint64_t serial;   /* never used twice */
     struct peer *same; /* the count of its address, or NULL */
+    bool terminated;   /* counted in the worker's number */
 };
 
 /* Takes over an accepted, non-blocking socket; NULL, and it is closed, when the client's address
@@ -82,6 +91,11 @@ struct client {
 struct client *client_new(struct worker *w, int fd, const struct sockaddr *peer);
 /* Closes the stream if it is still there, and forgets the client. */
 void client_free(struct client *c);
+
+/* The client's tunnel is terminated from now on: it holds a slot until it is freed. */
+void worker_tunnel_terminated(struct worker *w, struct client *c);
+/* Forgets who was told that all slots are taken. */
+void worker_forget_told(struct worker *w);
 
 /* Stops all clients; w->emptied is called once none is left (at once when there is none). */
 void worker_stop(struct worker *w, bool at_once);

@@ -52,14 +52,34 @@ static bool still_there(struct http_session *s)
     return true;
 }
 
-static void open_tunnel(struct http_session *s, const struct authority *a)
+/* False: the session is gone. */
+static bool terminate(struct http_session *s)
+{
+    struct request *r = &s->request;
+    if (terminate_is_full(s->worker, r->snapshot)) {
+        terminate_note_full(s->worker, r);
+        session_refuse(s, ERR_TUNNELS, &(struct refusal){.close = true});
+        return true;
+    }
+    struct request request = *r;
+    struct buf ahead = s->in;
+    memset(r, 0, sizeof *r);
+    buf_init(&s->in, 0);
+    terminate_start(session_release(s), &ahead, &request);
+    return false;
+}
+
+/* False: the session is gone. */
+static bool open_tunnel(struct http_session *s, const struct authority *a)
 {
     struct request *r = &s->request;
 
     if (!request_authorise(r, s->worker, a->host, a->host_len, a->port)) {
         session_refuse_policy(s);
-        return;
+        return true;
     }
+    if (terminate_applies(s->worker, r->snapshot, &r->host))
+        return terminate(s);
     if (r->snapshot->refuse_opaque_tunnels) {
         struct buf url;
         buf_init(&url, HOST_MAX + 16);
@@ -68,11 +88,12 @@ static void open_tunnel(struct http_session *s, const struct authority *a)
                                err_info(ERR_OPAQUE_TUNNEL)->body);
         buf_free(&url);
         session_refuse(s, ERR_OPAQUE_TUNNEL, &(struct refusal){0});
-        return;
+        return true;
     }
     s->state = HTTP_OPENING;
     s->egress =
         egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
+    return true;
 }
 
 bool connect_begin(struct http_session *s, const uint8_t *p)
@@ -88,12 +109,13 @@ bool connect_begin(struct http_session *s, const uint8_t *p)
         buf_free(&target);
         return false;
     }
+    bool there = true;
     if (!authority_parse_connect(buf_chars(&target), buf_len(&target), &a))
         session_refuse(s, ERR_BAD_AUTHORITY, &(struct refusal){0});
     else
-        open_tunnel(s, &a);
+        there = open_tunnel(s, &a);
     buf_free(&target);
-    return true;
+    return there;
 }
 
 bool connect_readable(struct http_session *s)

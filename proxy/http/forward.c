@@ -70,8 +70,13 @@ static bool try_again(struct exchange *x)
 bool exchange_fail(struct exchange *x, enum err err)
 {
     struct http_session *s = x->session;
-    if (x->state == EXCHANGE_HEAD && buf_len(&x->up_in) == 0 && try_again(x))
+    bool unanswered = x->state == EXCHANGE_HEAD && buf_len(&x->up_in) == 0;
+    if (unanswered && try_again(x))
         return true;
+    if (unanswered && x->reused && s->inside != NULL) {
+        session_end(s, err);
+        return false;
+    }
     if (x->state == EXCHANGE_BODY) {
         /* Without a declared length only a reset tells a cut body from a whole one. */
         bool reset = x->response_framing == OUT_CLOSE;
@@ -232,36 +237,14 @@ static bool is_idempotent(const struct head *h, const uint8_t *p)
     return false;
 }
 
-/* requireHostMatch. True when the request may go on. */
-static bool host_agrees(struct http_session *s, const struct authority *a, const uint8_t *p)
+/* Inside a tunnel a path goes on byte for byte; but what rules have judged is the normalised path,
+ * so that is what the server gets to see. */
+static bool goes_as_spelled(const struct http_session *s, const struct authority *a,
+                            const char *target)
 {
-    struct request *r = &s->request;
-    const char *values[2] = {NULL, NULL};
-    size_t lengths[2] = {0, 0};
-    for (uint32_t i = 0; i < 2; i++)
-        values[i] = head_find(&s->head, p, "host", i, &lengths[i]);
-    const char *why = host_mismatch(&(struct host_match){
-        .host_headers = values,
-        .host_header_lens = lengths,
-        .host_header_count = s->head.host_count < 2 ? s->head.host_count : 2,
-        .hostname = r->host.text,
-        .port = r->port,
-        .default_port = a->https ? 443 : 80,
-    });
-    if (why == NULL)
-        return true;
-    struct buf authority, url;
-    buf_init(&authority, HOST_MAX + 16);
-    buf_init(&url, s->head.target.len + HOST_MAX + 64);
-    authority_format(&authority, &r->host, r->port, a->https ? 443 : 80);
-    violation_url(&url, a->https ? "https" : "http", buf_cstr(&authority),
-                  (const char *)p + s->head.target.at + a->path, s->head.target.len - a->path);
-    request_violation_http(r, s->worker, (const char *)p + s->head.method.at, s->head.method.len,
-                           buf_cstr(&url), why);
-    buf_free(&authority);
-    buf_free(&url);
-    session_refuse(s, ERR_MISDIRECTED, &(struct refusal){.body = why, .reason = why});
-    return false;
+    if (s->inside == NULL || a->path != 0)
+        return false;
+    return s->request.snapshot->request_rules == NULL || target[0] == '*';
 }
 
 /* The request as it goes upstream, into up_out. False when it cannot be written. */
@@ -281,11 +264,12 @@ static bool write_head(struct exchange *x, const struct authority *a, const uint
     x->one_time = hop.socket != NULL;
     if (x->absolute)
         buf_printf(&line, "http://%s", buf_cstr(&authority));
-    const char *rest = target + a->path;
-    bool ok = target_forwarded(&line, rest, s->head.target.len - a->path);
+    bool ok = goes_as_spelled(s, a, target)
+                  ? buf_append(&line, target, s->head.target.len)
+                  : target_forwarded(&line, target + a->path, s->head.target.len - a->path);
     x->request_framing = request_framing(&s->head, p, &length);
-    x->upgrade =
-        !a->https && !r->snapshot->refuse_opaque_tunnels && headers_may_upgrade(&s->head, p);
+    x->upgrade = (s->inside != NULL || (!a->https && !r->snapshot->refuse_opaque_tunnels)) &&
+                 headers_may_upgrade(&s->head, p);
     struct request_out how = {
         .target = buf_cstr(&line),
         .target_len = buf_len(&line),
@@ -305,14 +289,11 @@ static bool write_head(struct exchange *x, const struct authority *a, const uint
 void forward_begin(struct http_session *s, const uint8_t *p)
 {
     struct request *r = &s->request;
-    const char *target = (const char *)p + s->head.target.at;
     struct authority a;
 
     record_set_method(&r->record, (const char *)p + s->head.method.at, s->head.method.len);
-    if (!authority_parse_absolute(target, s->head.target.len, &a)) {
-        session_refuse(s, ERR_BAD_TARGET, &(struct refusal){0});
+    if (!judge_target(s, p, &a))
         return;
-    }
     struct buf spelled;
     buf_init(&spelled, s->head.target.len + ADDRESS_TEXT_MAX);
     authority_spelling(&spelled, &a, false);
@@ -322,7 +303,7 @@ void forward_begin(struct http_session *s, const uint8_t *p)
         session_refuse_policy(s);
         return;
     }
-    if (r->snapshot->require_host_match && !host_agrees(s, &a, p))
+    if (!judge_request(s, p, &a))
         return;
 
     struct exchange *x = mem_alloc(sizeof *x);
@@ -342,7 +323,7 @@ void forward_begin(struct http_session *s, const uint8_t *p)
     s->exchange = x;
     if (!write_head(x, &a, p)) {
         forward_free(s);
-        session_refuse(s, ERR_BAD_REQUEST, &(struct refusal){.close = true});
+        session_refuse_malformed(s, ERR_BAD_REQUEST, "its head grows too large");
         return;
     }
     x->client_waits = s->head.expect_continue && s->head.minor >= 1 && !body_is_done(&s->body);
@@ -394,7 +375,7 @@ bool forward_client_writable(struct http_session *s)
 
 bool forward_body_timeout(struct http_session *s)
 {
-    if (s->exchange->state == EXCHANGE_BODY) {
+    if (s->exchange->state == EXCHANGE_BODY || s->inside != NULL) {
         session_abort(s, ERR_BODY_TIMEOUT, true);
         return false;
     }

@@ -69,7 +69,7 @@ static bool bad_body(struct exchange *x)
     }
     stream_reset(&x->upstream);
     forward_free(s);
-    session_refuse(s, ERR_BAD_REQUEST, &(struct refusal){.close = true});
+    session_refuse_malformed(s, ERR_BAD_REQUEST, "its body is not framed as it says");
     return true;
 }
 

@@ -54,21 +54,30 @@ static enum out_framing choose_framing(const struct exchange *x)
     return x->session->head.minor >= 1 ? OUT_CHUNKED : OUT_CLOSE;
 }
 
+/* Whether a client that has its answer may be waited for until its body is in. Only inside a
+ * tunnel, where a new connection costs more than the rest of most bodies; and never when it may
+ * have been waiting for 100, since then nobody knows whether a body will come. */
+static bool may_await_body(const struct exchange *x)
+{
+    const struct http_session *s = x->session;
+    return s->inside != NULL && (!s->head.expect_continue || x->body_taken);
+}
+
 /* The final head: rewritten into the client's queue. False: the session is gone. */
 static bool final(struct exchange *x)
 {
     struct http_session *s = x->session;
     ev_timer_stop(s->worker->loop, &x->expect);
     x->response_framing = choose_framing(x);
-    /* A body still on its way cannot be waited for by a client that has its answer: the end of the
-     * connection tells it to stop. */
-    if (!body_is_done(&s->body) || x->response_framing == OUT_CLOSE ||
+    /* A client with its answer need not send the rest of its body: the end of the connection tells
+     * it so. */
+    if ((!body_is_done(&s->body) && !may_await_body(x)) || x->response_framing == OUT_CLOSE ||
         (s->client_ended && buf_len(&s->in) == 0) || s->worker->stopping)
         s->close_after = true;
     struct response_out how = {
         .framing = x->response_framing,
         .length = x->head.content_length,
-        .client_http10 = s->head.minor == 0,
+        .client_http10 = s->head.minor == 0 && s->close_after,
         .keep_alive = !s->close_after,
         .keep_alive_seconds = keep_alive_seconds(session_limits(s)),
         .strip = stripped(x),

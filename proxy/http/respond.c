@@ -10,6 +10,9 @@
 static void respond_connect(struct buf *out, const struct answer *a, const struct err_info *info,
                             const char *body)
 {
+    /* It comes and goes with the tunnels of others: said, so that clients try again. */
+    bool says_close = a->err == ERR_TUNNELS;
+
     buf_printf(out, "HTTP/1.1 %u ", (unsigned)info->status);
     if (a->reason != NULL)
         text_phrase(out, a->reason, strlen(a->reason));
@@ -20,6 +23,8 @@ static void respond_connect(struct buf *out, const struct answer *a, const struc
         buf_puts(out, "Content-Type: text/plain\r\n");
     if (info->proxy_error != NULL)
         buf_printf(out, "X-Proxy-Error: %s\r\n", info->proxy_error);
+    if (says_close)
+        buf_puts(out, "Connection: close\r\n");
     buf_puts(out, "\r\n");
     if (body == NULL)
         return;
@@ -28,12 +33,12 @@ static void respond_connect(struct buf *out, const struct answer *a, const struc
         buf_printf(out, "\n%s", a->second_line);
 }
 
-static void respond_connection(struct buf *out, const struct answer *a)
+void respond_connection(struct buf *out, bool close, unsigned keep_alive_s)
 {
-    if (a->close)
+    if (close)
         buf_puts(out, "Connection: close\r\n");
     else
-        buf_printf(out, "Connection: keep-alive\r\nKeep-Alive: timeout=%u\r\n", a->keep_alive_s);
+        buf_printf(out, "Connection: keep-alive\r\nKeep-Alive: timeout=%u\r\n", keep_alive_s);
 }
 
 static void respond_challenge(struct buf *out, const struct answer *a)
@@ -44,7 +49,7 @@ static void respond_challenge(struct buf *out, const struct answer *a)
     if (!a->connect)
         buf_printf(out, "Date: %s\r\n", a->date);
     if (!a->connect || a->close)
-        respond_connection(out, a);
+        respond_connection(out, a->close, a->keep_alive_s);
     buf_puts(out, "\r\n");
 }
 
@@ -59,6 +64,7 @@ void respond(struct buf *out, const struct answer *a)
 {
     const struct err_info *info = err_info(a->err);
     const char *body = a->body != NULL ? a->body : info->body;
+    const char *mark = a->mark != NULL ? a->mark : info->proxy_error;
     const char *newline = err_is_upstream(a->err) || a->err == ERR_INTERNAL ? "" : "\n";
 
     if (a->err == ERR_AUTH) {
@@ -78,16 +84,31 @@ void respond(struct buf *out, const struct answer *a)
         length += strlen(a->second_line) + 1;
     buf_printf(out, "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\n", (unsigned)info->status,
                err_phrase(info->status));
-    if (info->proxy_error != NULL)
-        buf_printf(out, "X-Proxy-Error: %s\r\n", info->proxy_error);
+    if (mark != NULL)
+        buf_printf(out, "X-Proxy-Error: %s\r\n", mark);
     buf_printf(out, "Content-Length: %zu\r\nDate: %s\r\n", length, a->date);
-    respond_connection(out, a);
+    respond_connection(out, a->close, a->keep_alive_s);
     buf_puts(out, "\r\n");
     if (a->head_method)
         return;
     buf_printf(out, "%s%s", body, newline);
     if (a->second_line != NULL)
         buf_printf(out, "%s\n", a->second_line);
+}
+
+static void refusal_tail(struct buf *out, const char *rule)
+{
+    buf_printf(out, " is blocked by policy, not by a network fault (%s); do not retry", rule);
+}
+
+void refusal_request_line(struct buf *out, const char *method, size_t n, const char *url,
+                          const char *rule)
+{
+    buf_puts(out, "srt: ");
+    buf_append(out, method, n);
+    buf_puts(out, " ");
+    text_clean(out, url, strlen(url));
+    refusal_tail(out, rule);
 }
 
 void refusal_line(struct buf *out, const char *spelled, size_t n, const struct host *canonical,
@@ -100,7 +121,7 @@ void refusal_line(struct buf *out, const char *spelled, size_t n, const struct h
         text_clean_reason(out, spelled, n);
         buf_printf(out, ":%u", (unsigned)port);
     }
-    buf_printf(out, " is blocked by policy, not by a network fault (%s); do not retry", rule);
+    refusal_tail(out, rule);
 }
 
 void refusal_rule(struct buf *out, const struct decision *d)

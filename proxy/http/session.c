@@ -16,6 +16,9 @@ enum step {
 
 enum { READ_SIZE = 16384, FIELDS_KEPT = 64 };
 
+/* What a client inside a tunnel has for its own end after ours. */
+enum { INSIDE_LINGER_MS = 5000 };
+
 void session_timer(struct http_session *s, uint32_t ms, enum err meaning)
 {
     s->timeout_error = meaning;
@@ -36,12 +39,14 @@ static void session_free(struct http_session *s)
     if (s->egress != NULL)
         egress_cancel(s->egress);
     session_timer_stop(s);
+    ev_timer_stop(s->worker->loop, &s->stall);
     budget_report(&s->worker->budget, &s->held, 0);
     buf_free(&s->in);
     buf_free(&s->out);
     head_free(&s->head);
     body_decoder_free(&s->body);
     snapshot_unref(s->snapshot);
+    inside_free(s->inside);
     free(s);
 }
 
@@ -62,6 +67,17 @@ struct client *session_release(struct http_session *s)
     return client;
 }
 
+/* A client that takes nothing holds a tunnel's slot. */
+static void watch_stall(struct http_session *s, bool moved)
+{
+    if (s->inside == NULL)
+        return;
+    if (buf_len(&s->out) == 0)
+        ev_timer_stop(s->worker->loop, &s->stall);
+    else if (moved || !ev_is_active(&s->stall))
+        ev_timer_again(s->worker->loop, &s->stall);
+}
+
 bool session_flush(struct http_session *s)
 {
     if (buf_len(&s->out) == 0)
@@ -76,116 +92,8 @@ bool session_flush(struct http_session *s)
         if (s->state == HTTP_EXCHANGE)
             s->request.record.bytes_down += (uint64_t)n;
     }
+    watch_stall(s, n > 0);
     return true;
-}
-
-/* Drops what is at hand of the request's body. False: it is malformed. */
-static bool drop_buffered(struct http_session *s)
-{
-    while (!body_is_done(&s->body) && buf_len(&s->in) != 0) {
-        size_t used, out;
-        if (body_decode(&s->body, buf_data(&s->in), buf_len(&s->in), &used, &out) == BODY_BAD)
-            return false;
-        buf_consume(&s->in, used);
-    }
-    return true;
-}
-
-/* Whether the rest of a refused request's body is worth reading to keep the connection: when it is
- * known to be short, and sure to come. A client that waits for 100 may or may not send it now. */
-static bool body_is_droppable(struct http_session *s)
-{
-    if (!drop_buffered(s))
-        return false;
-    return body_is_done(&s->body) || (s->body.framing == BODY_LENGTH && !s->head.expect_continue &&
-                                      s->body.left <= session_limits(s)->refused_body_bytes);
-}
-
-void session_refuse(struct http_session *s, enum err err, const struct refusal *how)
-{
-    const struct limits *limits = session_limits(s);
-    bool close = how->close || s->close_after || s->worker->stopping;
-    if (s->connect)
-        close = err != ERR_AUTH || how->close || s->close_after;
-    else if (!body_is_droppable(s) || (s->client_ended && buf_len(&s->in) == 0))
-        close = true;
-    if (err == ERR_AUTH && ++s->auth_failures >= limits->auth_failures)
-        close = true;
-    struct answer answer = {
-        .err = err,
-        .connect = s->connect,
-        .head_method = s->head_method,
-        .close = close,
-        .keep_alive_s = keep_alive_seconds(limits),
-        .date = worker_date(s->worker),
-        .reason = how->reason,
-        .body = how->body,
-        .second_line = how->second_line,
-    };
-    respond(&s->out, &answer);
-    request_refused(&s->request, err, err_info(err)->status,
-                    how->reason != NULL ? how->reason : how->detail);
-    request_end(&s->request, s->worker, err);
-    s->close_after = close;
-    s->state = HTTP_ANSWERED;
-}
-
-void session_refuse_policy(struct http_session *s)
-{
-    struct request *r = &s->request;
-    struct buf rule, line;
-    buf_init(&rule, 4096);
-    buf_init(&line, 8192);
-    refusal_rule(&rule, &r->decision);
-    refusal_line(&line, r->spelled, strlen(r->spelled), &r->host, r->port, buf_cstr(&rule));
-    session_refuse(s, ERR_POLICY,
-                   &(struct refusal){.reason = r->decision.reason, .second_line = buf_cstr(&line)});
-    buf_free(&rule);
-    buf_free(&line);
-}
-
-static void refuse_addresses(struct http_session *s, unsigned classes)
-{
-    struct request *r = &s->request;
-    struct buf reason, body, line;
-    buf_init(&reason, 1024);
-    buf_init(&body, 2048);
-    buf_init(&line, 2048);
-    request_deny_addresses(r, s->worker, classes, &reason);
-    buf_printf(&body, "Connection to %s blocked: %s", r->host.text, buf_cstr(&reason));
-    refusal_line(&line, NULL, 0, &r->host, r->port, buf_cstr(&reason));
-    session_refuse(s, ERR_ADDRESS,
-                   &(struct refusal){.reason = buf_cstr(&reason),
-                                     .body = buf_cstr(&body),
-                                     .second_line = buf_cstr(&line)});
-    buf_free(&reason);
-    buf_free(&body);
-    buf_free(&line);
-}
-
-void session_refuse_upstream(struct http_session *s, const struct egress_result *r)
-{
-    if (r->err == ERR_ADDRESS)
-        refuse_addresses(s, r->denied_classes);
-    else
-        session_refuse(s, r->err, &(struct refusal){.detail = r->detail});
-}
-
-/* A head that cannot be answered but with an error and the end of the connection. */
-static void refuse_head(struct http_session *s, enum err err)
-{
-    struct buf body;
-    buf_init(&body, 128);
-    struct refusal how = {.close = true};
-    if (err == ERR_HEAD_TOO_LARGE) {
-        buf_printf(&body, "request head larger than %u bytes",
-                   (unsigned)session_limits(s)->request_head_bytes);
-        how.body = buf_cstr(&body);
-    }
-    s->connect = s->head_method = false;
-    buf_clear(&s->in);
-    session_refuse(s, err, &how);
-    buf_free(&body);
 }
 
 /* p: the bytes of the head, used up but not yet overwritten. False: the session is gone. */
@@ -193,12 +101,24 @@ static bool dispatch(struct http_session *s, const uint8_t *p)
 {
     s->connect = head_method_is(&s->head, p, "CONNECT");
     s->head_method = head_method_is(&s->head, p, "HEAD");
-    s->close_after = s->head.connection_close || (s->head.minor == 0 && !s->connect);
+    s->refused = false;
+    bool old = s->head.minor == 0 && !s->connect;
+    s->close_after =
+        s->head.connection_close || (old && (s->inside == NULL || !s->head.connection_keep_alive));
     if (s->head.expect_other && !s->connect) {
         session_refuse(s, ERR_EXPECTATION, &(struct refusal){.close = true});
         return true;
     }
-    if (!authenticate(s->worker, &s->head, p, &s->request)) {
+    if (revocation_answer(s, p))
+        return true;
+    if (s->inside != NULL && s->connect) {
+        s->connect = false;
+        session_refuse_malformed(s, ERR_BAD_REQUEST, "CONNECT inside a tunnel");
+        return true;
+    }
+    if (s->inside != NULL) {
+        request_set_key(&s->request, s->inside->key);
+    } else if (!authenticate(s->worker, &s->head, p, &s->request)) {
         session_refuse(s, ERR_AUTH, &(struct refusal){0});
         return true;
     }
@@ -211,6 +131,59 @@ static bool dispatch(struct http_session *s, const uint8_t *p)
     if (budget_is_short(&s->worker->budget) && buf_len(&s->in) == 0)
         buf_free(&s->in);
     return s->state != HTTP_EXCHANGE || forward_open(s);
+}
+
+/* The last answer is out: the rest is not ours any more. ms: how long the client's own end is
+ * waited for. */
+static enum step start_linger(struct http_session *s, uint32_t ms)
+{
+    if (s->client_ended) {
+        /* Over TLS a close alone looks like a cut. */
+        if (s->inside != NULL && buf_len(&s->out) == 0)
+            (void)stream_shutdown(s->client->stream);
+        session_abort(s, ERR_NONE, false);
+        return STEP_GONE;
+    }
+    uint32_t upload_ms = session_limits(s)->request_body_ms;
+    uint64_t upload = body_is_done(&s->body)           ? 0
+                      : s->body.framing == BODY_LENGTH ? s->body.left
+                                                       : UINT64_MAX;
+    struct buf out = s->out;
+    buf_init(&s->out, 0);
+    linger_start(session_release(s), &out, ms, upload, upload_ms);
+    return STEP_GONE;
+}
+
+void session_end(struct http_session *s, enum err why)
+{
+    uint32_t ms = session_limits(s)->linger_ms;
+    request_end(&s->request, s->worker, why);
+    buf_clear(&s->out);
+    (void)start_linger(s, ms);
+}
+
+/* The first request of a terminated tunnel: its time runs from the handshake on. */
+static bool first_inside(const struct http_session *s)
+{
+    return s->inside != NULL && !s->asked;
+}
+
+static uint32_t idle_ms(const struct http_session *s)
+{
+    const struct limits *limits = session_limits(s);
+    return first_inside(s) ? limits->first_request_ms : limits->keep_alive_ms;
+}
+
+/* An idle connection ends; with close_notify where it is TLS. */
+static enum step end_idle(struct http_session *s, enum err why)
+{
+    if (s->inside != NULL) {
+        uint32_t ms = idle_ms(s);
+        request_end(&s->request, s->worker, why);
+        return start_linger(s, ms);
+    }
+    session_abort(s, why, false);
+    return STEP_GONE;
 }
 
 /* Some clients end a body with a line end too many: it does not begin a request. */
@@ -226,17 +199,19 @@ static enum step take_head(struct http_session *s)
     const struct limits *limits = session_limits(s);
     skip_empty_lines(s);
     if (buf_len(&s->in) == 0) {
-        if (s->client_ended || s->worker->stopping) {
-            session_abort(s, ERR_NONE, false);
-            return STEP_GONE;
-        }
-        if (s->timeout_error != ERR_IDLE_TIMEOUT)
-            session_timer(s, limits->keep_alive_ms, ERR_IDLE_TIMEOUT);
+        if (s->client_ended || s->worker->stopping)
+            return end_idle(s, ERR_NONE);
+        if (s->timeout_error == ERR_NONE)
+            session_timer(s, idle_ms(s), ERR_IDLE_TIMEOUT);
         return STEP_WAIT;
     }
     if (s->request.snapshot == NULL) {
-        request_begin(&s->request, s->client, VIA_HTTP);
-        session_timer(s, limits->request_head_ms, ERR_HEAD_TIMEOUT);
+        request_begin(&s->request, s->client, s->inside != NULL ? VIA_HTTPS : VIA_HTTP);
+        if (s->inside != NULL)
+            request_set_destination(&s->request, s->inside->host.text, s->inside->host.len,
+                                    s->inside->port);
+        if (!first_inside(s))
+            session_timer(s, limits->request_head_ms, ERR_HEAD_TIMEOUT);
     }
     enum head_result result = head_parse_request(&s->head, buf_data(&s->in), buf_len(&s->in),
                                                  &s->scanned, limits->request_head_bytes);
@@ -245,17 +220,19 @@ static enum step take_head(struct http_session *s)
          * may be slow. */
         if (!budget_is_short(&s->worker->budget) || buf_len(&s->in) <= SHORT_HEAD)
             return STEP_WAIT;
-        body_decoder_init(&s->body, BODY_NONE, 0, 0);
-        refuse_head(s, ERR_OVERLOADED);
+        session_refuse_head(s, ERR_OVERLOADED);
         return STEP_ON;
     }
+    if (result == HEAD_MORE && s->inside != NULL) /* and its end: it left in the middle */
+        return end_idle(s, ERR_CLIENT_GONE);
     session_timer_stop(s);
     s->scanned = 0;
-    if (result != HEAD_OK) {
-        body_decoder_init(&s->body, BODY_NONE, 0, 0);
-        refuse_head(s, result == HEAD_TOO_LARGE ? ERR_HEAD_TOO_LARGE
-                       : result == HEAD_NO_HOST ? ERR_NO_HOST
-                                                : ERR_BAD_REQUEST);
+    s->asked = true;
+    /* Inside a tunnel a request without Host is judged by its target first. */
+    if (result != HEAD_OK && (result != HEAD_NO_HOST || s->inside == NULL)) {
+        session_refuse_head(s, result == HEAD_TOO_LARGE ? ERR_HEAD_TOO_LARGE
+                               : result == HEAD_NO_HOST ? ERR_NO_HOST
+                                                        : ERR_BAD_REQUEST);
         return STEP_ON;
     }
     body_decoder_init(&s->body, s->head.framing, s->head.content_length, limits->trailer_bytes);
@@ -264,33 +241,15 @@ static enum step take_head(struct http_session *s)
     return dispatch(s, head) ? STEP_ON : STEP_GONE;
 }
 
-/* The last answer is out: the rest is not ours any more. */
-static enum step start_linger(struct http_session *s)
-{
-    if (s->client_ended) {
-        session_abort(s, ERR_NONE, false);
-        return STEP_GONE;
-    }
-    uint32_t ms = session_limits(s)->linger_ms;
-    uint32_t upload_ms = session_limits(s)->request_body_ms;
-    uint64_t upload = body_is_done(&s->body)           ? 0
-                      : s->body.framing == BODY_LENGTH ? s->body.left
-                                                       : UINT64_MAX;
-    struct buf out = s->out;
-    buf_init(&s->out, 0);
-    linger_start(session_release(s), &out, ms, upload, upload_ms);
-    return STEP_GONE;
-}
-
 /* Drops what is at hand of a refused request's body. */
 static enum step drop_body(struct http_session *s)
 {
-    if (!drop_buffered(s))
-        return start_linger(s);
+    if (!session_drop_body(s))
+        return start_linger(s, session_limits(s)->linger_ms);
     if (body_is_done(&s->body))
         return STEP_ON;
     if (s->client_ended)
-        return start_linger(s);
+        return start_linger(s, session_limits(s)->linger_ms);
     if (s->timeout_error != ERR_BODY_TIMEOUT)
         session_timer(s, session_limits(s)->request_body_ms, ERR_BODY_TIMEOUT);
     return STEP_WAIT;
@@ -310,7 +269,8 @@ static enum step finish_answer(struct http_session *s)
     if (buf_len(&s->out) != 0)
         return STEP_WAIT;
     if (s->close_after)
-        return start_linger(s);
+        return start_linger(s, s->inside != NULL && !s->refused ? INSIDE_LINGER_MS
+                                                                : session_limits(s)->linger_ms);
     if (!body_is_done(&s->body)) {
         enum step step = drop_body(s);
         if (step != STEP_ON)
@@ -427,27 +387,36 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)revents;
     session_timer_stop(s);
     if (s->state == HTTP_HEAD && why == ERR_HEAD_TIMEOUT) {
-        body_decoder_init(&s->body, BODY_NONE, 0, 0);
-        refuse_head(s, why);
+        session_refuse_head(s, why);
         session_advance(s);
     } else if (s->state == HTTP_EXCHANGE) {
         if (forward_body_timeout(s))
             session_advance(s);
     } else {
-        session_abort(s, why, false);
+        (void)end_idle(s, why);
     }
+}
+
+static void on_stall(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop;
+    (void)revents;
+    session_abort(timer->data, ERR_CLIENT_GONE, true);
 }
 
 static void on_stop(struct client *c, bool at_once)
 {
     struct http_session *s = c->owner;
-    if (at_once || (s->state == HTTP_HEAD && buf_len(&s->in) == 0 && buf_len(&s->out) == 0))
+    if (at_once)
         session_abort(s, ERR_SHUTDOWN, false);
+    else if (s->state == HTTP_HEAD && buf_len(&s->in) == 0 && buf_len(&s->out) == 0)
+        (void)end_idle(s, ERR_SHUTDOWN);
 }
 
-void http_session_start(struct client *client, struct buf *first)
+static void start(struct client *client, struct buf *first, struct inside *inside)
 {
     struct http_session *s = mem_alloc(sizeof *s);
+    s->inside = inside;
     s->client = client;
     s->worker = client->worker;
     s->snapshot = snapshot_ref(client->worker->snapshot);
@@ -459,9 +428,22 @@ void http_session_start(struct client *client, struct buf *first)
     buf_init(&s->out, 4 * (size_t)session_limits(s)->response_head_bytes + 2 * RELAY_CHUNK);
     head_init(&s->head);
     ev_init(&s->timer, on_timer);
-    s->timer.data = s;
+    ev_timer_init(&s->stall, on_stall, 0, session_limits(s)->request_body_ms / 1e3);
+    s->timer.data = s->stall.data = s;
     client->owner = s;
     client->stop = on_stop;
     stream_set_handler(client->stream, on_client, s);
     session_advance(s);
+}
+
+void http_session_start(struct client *client, struct buf *first)
+{
+    start(client, first, NULL);
+}
+
+void http_session_start_inside(struct client *client, struct inside *inside)
+{
+    struct buf none;
+    buf_init(&none, 0);
+    start(client, &none, inside);
 }

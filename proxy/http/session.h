@@ -9,6 +9,12 @@
 #include "base/buf.h"
 #include "proxy/egress/worker.h"
 
+struct inside;
+
+/* Serves the requests inside a terminated tunnel: the client's stream is decrypted, and all of them
+ * go where its CONNECT went. Takes over *inside. */
+void http_session_start_inside(struct client *client, struct inside *inside);
+
 /* Serves the client from now on; `first` holds the bytes read so far and is taken over. */
 void http_session_start(struct client *client, struct buf *first);
 

@@ -1,6 +1,6 @@
 /*
- * What session.c, connect.c and forward.c share. Nothing outside these three
- * may include it.
+ * What session.c, refuse.c, revocation.c, connect.c, judge.c and forward*.c share.
+ * Nothing else may include it.
  *
  * Every function that may end the session returns bool: false means that it is
  * gone (or is a tunnel now) and must not be touched.
@@ -16,6 +16,7 @@
 #include "proxy/http/chunked.h"
 #include "proxy/http/head.h"
 #include "proxy/http/respond.h"
+#include "proxy/http/terminate.h"
 
 enum http_state {
     HTTP_HEAD,     /* bytes of a request head; the idle or the head timer runs */
@@ -41,16 +42,20 @@ struct http_session {
     size_t scanned;
     struct request request;
     struct body_decoder body; /* of the current request */
+    struct inside *inside;    /* of a terminated tunnel; NULL: the proxy's own client */
     struct egress *egress;
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
     size_t held;               /* reported to the worker's budget */
     ev_timer timer;
+    ev_timer stall; /* inside: runs while bytes wait for a client that takes none */
     enum err timeout_error; /* what the timer's end means */
     uint32_t auth_failures;
     bool connect;      /* the current request is a CONNECT */
     bool head_method;  /* ... a HEAD */
     bool close_after;  /* the client was told, or asked, that the connection ends */
     bool client_ended; /* the client's FIN was read */
+    bool asked;        /* a whole request head has come */
+    bool refused;      /* the current answer is a refusal of ours */
 };
 
 static inline const struct limits *session_limits(const struct http_session *s)
@@ -74,18 +79,55 @@ static inline unsigned keep_alive_seconds(const struct limits *limits)
     return limits->keep_alive_ms > 2000 ? (limits->keep_alive_ms - 1000) / 1000 : 1;
 }
 
-/* Queues our own answer and its record, and turns the session to HTTP_ANSWERED. */
+/* Ends it with an orderly end (close_notify, FIN) and no answer, so that the client's own rules for
+ * trying again apply. */
+void session_end(struct http_session *s, enum err why);
+
+/* refuse.c. Queues our own answer and its record, and turns the session to HTTP_ANSWERED. */
 struct refusal {
     const char *reason; /* phrase of a refused CONNECT and the record's reason, or NULL */
     const char *body;   /* instead of the table's */
+    const char *mark;   /* X-Proxy-Error instead of the table's */
     const char *second_line;
     const char *detail; /* of an upstream failure, for the log */
     bool close;         /* whatever the table and the client say */
+    bool keep;          /* the connection goes on even if the rest of the body is long */
 };
 void session_refuse(struct http_session *s, enum err err, const struct refusal *how);
 /* The same for what authorisation or the dial said no to. */
 void session_refuse_policy(struct http_session *s);
 void session_refuse_upstream(struct http_session *s, const struct egress_result *r);
+/* A head that did not parse, was too long or too late. */
+void session_refuse_head(struct http_session *s, enum err err);
+/* What is not HTTP. detail: why, for a client inside a tunnel. */
+void session_refuse_malformed(struct http_session *s, enum err err, const char *detail);
+/* HTTP/1.1 without Host, inside a tunnel. */
+void session_refuse_no_host(struct http_session *s);
+
+/* What a violation line shows of a request. */
+struct head_text {
+    const char *method;
+    size_t method_len;
+    const char *target; /* path and query */
+    size_t target_len;
+};
+/* Inside a tunnel: recorded, answered with the text, and the last one. */
+void session_refuse_inside(struct http_session *s, enum err err, const struct head_text *head,
+                           const char *text);
+
+/* Drops what is at hand of the request's body. False: it is malformed. */
+bool session_drop_body(struct http_session *s);
+
+/* revocation.c: answers GET /srt.crl. False: the request is not for it. */
+bool revocation_answer(struct http_session *s, const uint8_t *p);
+
+/* judge.c, on a request whose head is at p. */
+struct authority;
+/* Where it goes. Inside a terminated tunnel that is settled: the target is a path, byte for byte,
+ * or an absolute URI of which the path alone counts; a->path is 0 for the former. False: refused. */
+bool judge_target(struct http_session *s, const uint8_t *p, struct authority *a);
+/* requireHostMatch and network.rules, once it is authorised. False: refused. */
+bool judge_request(struct http_session *s, const uint8_t *p, const struct authority *a);
 
 /* Moves on from HTTP_HEAD or HTTP_ANSWERED as far as the bytes at hand allow, and arms events. */
 void session_advance(struct http_session *s);

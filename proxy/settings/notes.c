@@ -12,15 +12,18 @@
 
 void settings_line(struct buf *out, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        bool c1 = c == 0xc2 && i + 1 < n && (unsigned char)text[i + 1] < 0xa0;
-        if (c1)
-            c = (unsigned char)text[++i];
-        if (c < 0x20 || c == 0x7f || c1)
-            buf_printf(out, "\\x%02x", c);
-        else
-            buf_append(out, &c, 1);
+    const uint8_t *p = (const uint8_t *)text;
+
+    for (size_t i = 0; i < n;) {
+        uint32_t code;
+        size_t bytes = text_utf8_decode(p + i, n - i, &code);
+        bool good = bytes != 0 && !text_is_unsafe(code);
+        bytes = bytes == 0 ? 1 : bytes;
+        if (good)
+            buf_append(out, p + i, bytes);
+        for (size_t k = 0; k < bytes && !good; k++)
+            buf_printf(out, "\\x%02x", p[i + k]);
+        i += bytes;
     }
     buf_puts(out, "\n");
 }
@@ -61,6 +64,40 @@ static void dead_inject_hosts(const json_t *credentials, const char *key, struct
                      buf_cstr(&path), warnings);
         buf_free(&path);
     }
+}
+
+static void dead_rules(const json_t *rules, struct buf *warnings)
+{
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        const json_t *host = json_object_get(json_array_get(rules, i), "host");
+        const char *text = json_string_value(host);
+        if (pattern_matches_nothing(PATTERN_DENIED, text, json_string_length(host)))
+            warn(warnings, "network.rules.%zu.host: entry \"%s\" can match no host", i, text);
+    }
+}
+
+/* Rules whose hosts can be reached past them, said once. */
+static void passable_rules(const json_t *network, struct buf *warnings)
+{
+    const json_t *rules = json_object_get(network, "rules");
+    if (json_object_get(network, "tlsTerminate") != NULL ||
+        json_is_true(json_object_get(network, "refuseOpaqueTunnels")))
+        return;
+    struct buf host;
+    buf_init(&host, SETTINGS_FILE_MAX);
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        const json_t *pattern = json_object_get(json_array_get(rules, i), "host");
+        buf_clear(&host);
+        if (pattern_split(json_string_value(pattern), json_string_length(pattern), &host) != 0)
+            continue;
+        warn(warnings,
+             "network.rules.%zu: rules judge plain HTTP requests only, since nothing opens tunnels "
+             "(network.tlsTerminate) or refuses them (network.refuseOpaqueTunnels); what goes to "
+             "\"%s\" through a tunnel, all HTTPS, is not judged",
+             i, json_string_value(pattern));
+        break;
+    }
+    buf_free(&host);
 }
 
 /* An entry as it matches: everything, what lies under a base, or one host. */
@@ -182,5 +219,7 @@ void settings_notes(const json_t *document, struct buf *warnings)
                  PATTERN_PLAIN, "network.tlsTerminate.excludeDomains", warnings);
     dead_inject_hosts(credentials, "files", warnings);
     dead_inject_hosts(credentials, "envVars", warnings);
+    dead_rules(json_object_get(network, "rules"), warnings);
+    passable_rules(network, warnings);
     shadowed_list(network, warnings);
 }

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "proxy/policy/address.h"
+#include "proxy/settings/rules.h"
 
 static void check_text(struct validation *v, const json_t *value)
 {
@@ -122,7 +123,7 @@ static const struct {
 } own_keys[] = {
     {NULL, "proxy", &proxy_option},
     {NULL, "decider", NULL},
-    {"network", "rules", NULL},
+    {"network", "rules", &rules_option},
 };
 
 void own_keys_validate(struct validation *v, const json_t *document)
@@ -144,4 +145,5 @@ void own_keys_validate(struct validation *v, const json_t *document)
         }
         path_pop(v, mark);
     }
+    rules_validate_tunnels(v, document);
 }

@@ -34,16 +34,23 @@ struct refused {
     const char *line;
 };
 
+/* A CA of one run, which nobody could be made to trust. */
+static bool terminates_by_itself(const json_t *document)
+{
+    const json_t *network = json_object_get(document, "network");
+    return terminates(document) &&
+           json_object_get(json_object_get(network, "tlsTerminate"), "caCertPath") == NULL;
+}
+
 static const struct refused gateway[] = {
-    {terminates, "Error: network.tlsTerminate: srt proxy passes TLS through and does not terminate "
-                 "it; remove the key\n"},
+    {terminates_by_itself,
+     "Error: network.tlsTerminate: srt proxy needs caCertPath and caKeyPath, a "
+     "CA that its clients trust: see srt ca create\n"},
     {settings_mask, "Error: credentials: srt proxy does not put masked credentials back; remove "
                     "the entries with mode \"mask\"\n"},
 };
 
 static const struct refused sandbox[] = {
-    {terminates, "Error: network.tlsTerminate: srt passes TLS through and does not terminate it; "
-                 "remove the key\n"},
     {settings_mask, "Error: credentials: srt does not put masked credentials back; remove the "
                     "entries with mode \"mask\", or use mode \"deny\"\n"},
 };

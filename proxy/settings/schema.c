@@ -153,6 +153,7 @@ static const struct option tls_options[] = {
     {.key = "caCertPath", .type = OPTION_STRING, .min = 1},
     {.key = "caKeyPath", .type = OPTION_STRING, .min = 1},
     {.key = "excludeDomains", .type = OPTION_LIST, .item = &plain_item},
+    {.key = "onlyHosts", .type = OPTION_LIST, .item = &plain_item}, /* ours */
     {.key = "extraCaCertPaths", .type = OPTION_LIST, .item = &filled_item},
     {.key = "maxTunnels", .type = OPTION_INTEGER, .min = 1, .max = 65536},
     {.key = "handshakeTimeoutMs", .type = OPTION_INTEGER, .min = 100, .max = 600000},

@@ -8,6 +8,7 @@
 #include "proxy/settings/load.h"
 #include "proxy/settings/notes.h"
 #include "proxy/settings/refusals.h"
+#include "proxy/settings/rules.h"
 
 /* A member of a member; NULL anywhere gives NULL. */
 static const json_t *get(const json_t *object, const char *outer, const char *inner)
@@ -109,12 +110,43 @@ static void build_limits(struct limits *limits, const json_t *proxy)
 #undef TAKE_FROM
 }
 
+/* NULL for an absent list. */
+static struct pattern_list *build_hosts(const json_t *list)
+{
+    if (list == NULL)
+        return NULL;
+    struct pattern_list *hosts = pattern_list_new(PATTERN_PLAIN);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        pattern_list_add(hosts, json_string_value(json_array_get(list, i)));
+    pattern_list_seal(hosts);
+    return hosts;
+}
+
+static uint32_t number_or(const json_t *value, uint32_t otherwise)
+{
+    return value != NULL ? (uint32_t)json_number_value(value) : otherwise;
+}
+
+static void build_tls(struct snapshot *s, const json_t *tls)
+{
+    enum { MAX_TUNNELS = 256, HANDSHAKE_MS = 10000 };
+    s->tls_terminate = tls != NULL;
+    s->tls_exclude = build_hosts(json_object_get(tls, "excludeDomains"));
+    s->tls_only = build_hosts(json_object_get(tls, "onlyHosts"));
+    s->tls_max_tunnels = number_or(json_object_get(tls, "maxTunnels"), MAX_TUNNELS);
+    s->tls_handshake_ms = number_or(json_object_get(tls, "handshakeTimeoutMs"), HANDSHAKE_MS);
+    s->tls_ca_certificate = copy(json_object_get(tls, "caCertPath"));
+    s->tls_ca_key = copy(json_object_get(tls, "caKeyPath"));
+    s->tls_extra = copy_list(json_object_get(tls, "extraCaCertPaths"));
+}
+
 static void build_network(struct snapshot *s, const json_t *network)
 {
     s->policy = build_policy(network);
+    s->request_rules = rules_build(json_object_get(network, "rules"));
     s->refuse_opaque_tunnels = json_is_true(json_object_get(network, "refuseOpaqueTunnels"));
     s->require_host_match = json_is_true(json_object_get(network, "requireHostMatch"));
-    s->tls_terminate = json_object_get(network, "tlsTerminate") != NULL;
+    build_tls(s, json_object_get(network, "tlsTerminate"));
     s->strip_response_headers = copy_list(json_object_get(network, "stripResponseHeaders"));
     for (char **name = s->strip_response_headers; name != NULL && *name != NULL; name++)
         for (char *c = *name; *c != '\0'; c++)
@@ -124,10 +156,7 @@ static void build_network(struct snapshot *s, const json_t *network)
     if (domains == NULL)
         return;
     s->mitm_socket = copy(get(network, "mitmProxy", "socketPath"));
-    s->mitm_domains = pattern_list_new(PATTERN_PLAIN);
-    for (size_t i = 0; i < json_array_size(domains); i++)
-        pattern_list_add(s->mitm_domains, json_string_value(json_array_get(domains, i)));
-    pattern_list_seal(s->mitm_domains);
+    s->mitm_domains = build_hosts(domains);
 }
 
 static void build_own(struct snapshot *s, const json_t *proxy)
@@ -210,6 +239,9 @@ static void free_fixed(struct snapshot *s)
     free_list(s->strip_response_headers);
     free_list(s->listen);
     free_list(s->dns_servers);
+    free_list(s->tls_extra);
+    free(s->tls_ca_certificate);
+    free(s->tls_ca_key);
     free(s->token_file);
     free(s->log_file);
 }
@@ -225,6 +257,9 @@ void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present)
     s->require_host_match = first->require_host_match;
     s->strip_response_headers = first->strip_response_headers;
     s->tls_terminate = first->tls_terminate;
+    s->tls_ca_certificate = first->tls_ca_certificate;
+    s->tls_ca_key = first->tls_ca_key;
+    s->tls_extra = first->tls_extra;
     s->mask_credentials = first->mask_credentials;
     s->listen = first->listen;
     s->listen_any_interface = first->listen_any_interface;
@@ -245,8 +280,11 @@ void snapshot_unref(struct snapshot *s)
     if (s == NULL || --s->refs != 0)
         return;
     policy_free(s->policy);
+    request_rules_free(s->request_rules);
     violation_filter_free(s->ignore_violations);
     pattern_list_free(s->mitm_domains);
+    pattern_list_free(s->tls_exclude);
+    pattern_list_free(s->tls_only);
     free(s->mitm_socket);
     if (s->first != NULL)
         snapshot_unref(s->first);

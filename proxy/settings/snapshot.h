@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "proxy/policy/pattern.h"
 #include "proxy/policy/policy.h"
+#include "proxy/policy/request_rules.h"
 #include "proxy/policy/route.h"
 #include "proxy/policy/violation.h"
 
@@ -22,6 +23,7 @@ struct snapshot {
     unsigned refs;
     struct snapshot *first; /* whose fixed fields these are (snapshot_keep_fixed()), or NULL */
     struct policy *policy;
+    struct request_rules *request_rules; /* NULL: none */
     struct limits limits;
     struct routes *routes;
     struct violation_filter *ignore_violations; /* NULL: none */
@@ -32,7 +34,14 @@ struct snapshot {
 
     char *mitm_socket;                 /* NULL: none */
     struct pattern_list *mitm_domains; /* NULL: none */
+
+    /* network.tlsTerminate */
     bool tls_terminate;
+    struct pattern_list *tls_exclude, *tls_only; /* NULL: none, all */
+    uint32_t tls_max_tunnels, tls_handshake_ms;
+    char *tls_ca_certificate, *tls_ca_key; /* paths; NULL: a CA of this run alone */
+    char **tls_extra;                      /* extraCaCertPaths; NULL: none */
+
     bool mask_credentials; /* any credentials entry with mode mask */
 
     /* "proxy" key, ours */
@@ -64,8 +73,8 @@ struct snapshot *snapshot_build(const json_t *document, enum settings_use use, b
                                 struct buf *warnings, struct buf *error);
 /*
  * Makes the fields of `s`, which nobody uses yet, that chapter 10 section 1 lists as fixed at start
- * those of `present`: all but the policy, the violation filter and the MITM socket with its
- * domains.
+ * those of `present`: all but the policy, the request rules, the violation filter and the MITM
+ * socket with its domains.
  */
 void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present);
 struct snapshot *snapshot_ref(struct snapshot *s);

@@ -111,6 +111,8 @@ static void validate_string(struct validation *v, const struct option *option, c
     }
     if (json_string_length(value) < (size_t)option->min)
         validation_issue(v, "String must contain at least %ld character(s)", option->min);
+    if (option->max != 0 && json_string_length(value) > (size_t)option->max)
+        validation_issue(v, "String must contain at most %ld character(s)", option->max);
     if (option->check != NULL)
         option->check(v, value);
 }
@@ -138,6 +140,8 @@ static void validate_list(struct validation *v, const struct option *option, con
     }
     if (json_array_size(value) < (size_t)option->min)
         validation_issue(v, "Array must contain at least %ld element(s)", option->min);
+    if (option->max != 0 && json_array_size(value) > (size_t)option->max)
+        validation_issue(v, "Array must contain at most %ld element(s)", option->max);
     for (size_t i = 0; i < json_array_size(value); i++) {
         size_t mark = path_push_index(v, i);
         validate_value(v, option->item, json_array_get(value, i));

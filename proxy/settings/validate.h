@@ -42,7 +42,7 @@ struct option {
     const char *key; /* NULL ends a table */
     enum option_type type;
     enum option_need need;
-    long min, max; /* of an integer; min: least characters of a string, items of a list */
+    long min, max; /* of an integer; characters of a string, items of a list (max 0: no bound) */
     const struct shape *shape;                                /* of an object */
     const struct option *item;                                /* of a list or a map */
     const char *const *choices;                               /* of an enum, NULL-terminated */

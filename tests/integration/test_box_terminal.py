@@ -63,6 +63,17 @@ class Terminals(OnTerminal):
         terminal.line("").shows("RESIZED$")
         terminal.line("stty size").shows("^30 100$")
 
+    def test_the_group_is_shared_with_processes_outside(self):
+        """A signal to all of it would reach them: it is refused, and one to a process is not."""
+        script = self.file("script", "#!/bin/bash\nsleep 97 & other=$!\n\"$@\"\n"
+                           "kill -0 $other && echo other lives; kill $other\n")
+        script.chmod(0o755)
+        terminal = self.terminal("bash", "-c", "kill -KILL 0; echo box lives; sleep 98 & kill $!; "
+                                 "wait $!; echo ended $?", before=(str(script),))
+        terminal.shows("^box lives$")
+        terminal.shows("^ended 143$")
+        terminal.shows("^other lives$")
+
     @quick
     def test_the_terminal_is_there_but_cannot_be_typed_into(self):
         terminal = self.shell()

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import threading
 
-from harness import (SRT, Authority, Case, HttpOrigin, Origin, clean_environment, free_port, quick,
-                     run_srt, settings)
+from harness import (SRT, Authority, Case, GitServer, HttpOrigin, Origin, clean_environment,
+                     free_port, hello, quick, run_srt, settings)
 
 TOP = pathlib.Path(__file__).parents[2]
 README = (TOP / "README.md").read_text()
@@ -21,12 +21,21 @@ def blocks(text):
 
 
 class Internet:
-    """Stands for it: a parent proxy that answers for every host, over TLS too."""
+    """Stands for it: a parent proxy that answers for every host, over TLS too; git.example.com has a
+    repository."""
 
     def __init__(self, directory):
         self.ca = Authority(directory)
-        self.site = HttpOrigin(tls=self.ca.server_context("example.com", "*.example.com"))
+        self.git = GitServer(directory / "repositories")
+        subprocess.run(f"git init -q --bare {self.git.root}/tools.git && git init -q first && cd first && "
+                       "echo hello >hello.txt && git add . && "
+                       "git -c user.name=n -c user.email=e commit -q -m one && "
+                       f"git push -q {self.git.root}/tools.git HEAD", shell=True, check=True, cwd=directory)
+        self.site = HttpOrigin(self.respond, tls=self.ca.server_context("example.com", "*.example.com"))
         self.proxy = Origin(self.serve, host="127.0.0.7")
+
+    def respond(self, request):
+        return (self.git.respond if request.get("Host") == "git.example.com" else hello)(request)
 
     def serve(self, conn):
         head = conn.until(b"\r\n\r\n")
@@ -63,13 +72,15 @@ class Shell(Case):
         self.internet = Internet(self.directory)
         self.addCleanup(self.internet.close)
         self.port = free_port("127.0.0.1")
+        self.ports = {"3128": self.port, "3129": free_port("127.0.0.1")}
         self.work = self.directory / "work"
         self.work.mkdir()
         binaries = self.directory / "bin"
         binaries.mkdir()
         # srt as it is, with the stand-in for the network behind it
         (binaries / "srt").write_text(
-            f"#!/bin/sh\nHTTP_PROXY=http://127.0.0.7:{self.internet.proxy.port} exec {SRT} \"$@\"\n")
+            f"#!/bin/sh\nexport SSL_CERT_FILE={self.internet.ca.cert}\n"
+            f"HTTP_PROXY=http://127.0.0.7:{self.internet.proxy.port} exec {SRT} \"$@\"\n")
         (binaries / "srt").chmod(0o755)
         self.env = {**clean_environment(), "CURL_CA_BUNDLE": str(self.internet.ca.cert),
                     "PATH": f"{binaries}:{os.environ['PATH']}"}
@@ -79,10 +90,12 @@ class Shell(Case):
         mark = "=== end of block ==="
         script = ""
         for body in bodies:
-            body = body.replace("3128", str(self.port))
+            ports = [port for shown, port in self.ports.items() if shown in body]
+            for shown, port in self.ports.items():
+                body = body.replace(shown, str(port))
             script += f"{{ {body}\n}} 2>&1 || exit 1\n"
             if body.rstrip().endswith("&"):
-                script += (f"for i in $(seq 300); do curl -s -o wait http://127.0.0.1:{self.port}/ "
+                script += (f"for i in $(seq 300); do curl -s -o wait http://127.0.0.1:{ports[0]}/ "
                            "&& break; sleep 0.1; done\n")
             script += f"echo; echo '{mark}'\n"
         script = f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}"
@@ -105,7 +118,7 @@ class Shell(Case):
             elif language == "text":
                 self.assertEqual(current, body.strip())
                 compared += 1
-        self.assertGreaterEqual(compared, 3)
+        self.assertGreaterEqual(compared, 5)
         bodies = [body for language, body in found if language == "sh"]
         clients, = (out for body, out in zip(bodies, outputs) if "socks5h" in body)
         self.assertEqual(clients.count("hello"), 4, clients)
@@ -200,9 +213,10 @@ class Files(Case):
         for option in re.findall(r"--([a-z-]+)", out):
             self.assertIn(f"Fl -{option}", page, option)
         page = (TOP / "docs" / "srt.1").read_text()
-        _, out, _ = run_srt("check", "--help")
-        for option in re.findall(r"--([a-z-]+)", out):
-            self.assertIn(f"Fl -{option}", page, option)
+        for command in ("check", "ca"):
+            _, out, _ = run_srt(command, "--help")
+            for option in re.findall(r"--([a-z-]+)", out):
+                self.assertIn(f"Fl -{option}", page, option)
 
     def test_every_file_that_is_linked_is_there(self):
         for text, where in ((README, TOP), ((TOP / "docs" / "design.md").read_text(), TOP / "docs")):

@@ -27,6 +27,8 @@ struct view_of {
     struct paths standins, keep;
     const char *readable[ENTRIES_MAX + 1];
     size_t readable_count;
+    const char *protected[ENTRIES_MAX + 1];
+    size_t protected_count;
 };
 
 static bool as_user, dropped;
@@ -174,6 +176,8 @@ static void take_setting(struct view_of *v, char *part)
         v->options.temporary = copy;
     else if (strcmp(part, "readable") == 0)
         v->readable[v->readable_count++] = copy;
+    else if (strcmp(part, "protected") == 0)
+        v->protected[v->protected_count++] = copy;
     else if (strcmp(part, "standin") == 0)
         paths_add(&v->standins, mem_dup(copy));
     else
@@ -210,6 +214,7 @@ static void set_up(struct view_of *v, const struct mounts_row *row)
                                          .directory = v->work,
                                          .home = v->home,
                                          .readable = v->readable,
+                                         .protected_files = v->protected,
                                          .is_standin = is_standin,
                                          .standin_ctx = &v->standins};
     each_part(row->tree, v, make_node);

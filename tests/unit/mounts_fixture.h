@@ -18,7 +18,8 @@ struct mounts_row {
     const char *tree;
     /* "KEY ENTRY", separated by "; ". KEY: denyRead, allowRead, allowWrite, denyWrite, credential
      * ("deny" file); with "=" after it the entry is a literal one. Or one of: allowGitConfig,
-     * disabled, depth N, home PATH, private PATH, temporary PATH, readable PATH, standin PATH. */
+     * disabled, depth N, home PATH, private PATH, temporary PATH, readable PATH, protected PATH,
+     * standin PATH. */
     const char *settings;
     /* Mounts separated by "; ": "ro X", "rw X", "tmpfs X", "null X", "pin X", "ro X at Y", and
      * for a stand-in "node X" or "dir X". Left out: those of absent names in $W itself,

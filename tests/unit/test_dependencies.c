@@ -176,6 +176,68 @@ static void test_the_check(void **state)
     }
 }
 
+/* What of stderr came while `check` ran is in *said. */
+static bool check_capturing(const struct sandbox_settings *s, struct dependencies *d,
+                            struct buf *error, char *said, size_t size)
+{
+    int ends[2];
+    int saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    dup2(ends[1], STDERR_FILENO);
+    bool good = dependencies_check(s, d, error);
+    dup2(saved, STDERR_FILENO);
+    ssize_t n = read(ends[0], said, size - 1);
+    said[n > 0 ? n : 0] = 0;
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+    return good;
+}
+
+/* A bwrap that a command may have put on PATH does not build the next command's box. */
+static void test_a_planted_bwrap(void **state)
+{
+    static const struct {
+        const char *path, *configured, *found; /* found NULL: refused */
+    } rows[] = {
+        {"@/first:@", NULL, "/bwrap"},
+        {"@:@/first", NULL, "/bwrap"},
+        {"@/first", NULL, NULL},
+        {"@", "/first/bwrap", "/first/bwrap"},
+    };
+    struct fixture *f = *state;
+    char allowed[80], wanted[128], said[1024];
+    snprintf(allowed, sizeof allowed, "%s/first", f->directory);
+    struct path_entry entry = {.text = allowed};
+    if (geteuid() == 0 && machine_lacks_setfcap())
+        skip();
+    make_directory(f, "first");
+    make_file(f, "first/bwrap", 0755);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sandbox_settings settings = {.allow_write = {.entries = &entry, .count = 1}};
+        struct dependencies d;
+        struct buf error;
+        buf_init(&error, 4096);
+        set_path(f, rows[i].path);
+        if (rows[i].configured != NULL) {
+            snprintf(wanted, sizeof wanted, "%s%s", f->directory, rows[i].configured);
+            settings.bwrap_path = wanted;
+        }
+        bool good = check_capturing(&settings, &d, &error, said, sizeof said);
+        assert_int_equal(good, rows[i].found != NULL);
+        if (good)
+            assert_string_equal(d.bwrap + strlen(f->directory), rows[i].found);
+        else
+            assert_non_null(strstr(buf_cstr(&error), "/first/bwrap): name it by bwrapPath"));
+        assert_int_equal(strstr(said, "/first/bwrap, where the command may write") != NULL, i == 0);
+        dependencies_free(&d);
+        buf_free(&error);
+    }
+    snprintf(wanted, sizeof wanted, "%s/first/bwrap", f->directory);
+    unlink(wanted);
+    rmdir(allowed);
+}
+
 static void test_wsl(void **state)
 {
     static const struct {
@@ -311,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_search_path, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_planted_bwrap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_check, set_up, tear_down),
         cmocka_unit_test(test_wsl),
         cmocka_unit_test(test_capability_sets),

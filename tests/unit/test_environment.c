@@ -24,7 +24,7 @@ struct given {
     const char *inherited, *withheld, *directories;
     const char *socat_path, *java_agent_jar; /* of the settings */
     bool disabled;
-    const char *connector, *socat, *java_agent, *temporary;
+    const char *connector, *socat, *java_agent, *temporary, *bundle, *store;
     bool no_token;
     unsigned http_port, socks_port;
 };
@@ -73,6 +73,8 @@ static char **build(const struct given *g)
                                     .socat = g->socat,
                                     .java_agent = g->java_agent,
                                     .temporary = g->temporary,
+                                    .trust_bundle = g->bundle,
+                                    .trust_store = g->store,
                                     .http_port = g->http_port,
                                     .socks_port = g->socks_port};
     char **environment = environment_build(&o);
@@ -347,6 +349,73 @@ static void test_ssh_through_the_proxy(void **state)
     }
 }
 
+static const char *const trusting[] = {"NODE_EXTRA_CA_CERTS",
+                                       "SSL_CERT_FILE",
+                                       "CURL_CA_BUNDLE",
+                                       "REQUESTS_CA_BUNDLE",
+                                       "PIP_CERT",
+                                       "GIT_SSL_CAINFO",
+                                       "AWS_CA_BUNDLE",
+                                       "CARGO_HTTP_CAINFO",
+                                       "DENO_CERT",
+                                       "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+                                       "NIX_SSL_CERT_FILE",
+                                       "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                                       "HTTPLIB2_CA_CERTS",
+                                       "BUNDLE_SSL_CA_CERT",
+                                       "npm_config_cafile",
+                                       "HEX_CACERTS_PATH",
+                                       "PERL_LWP_SSL_CA_FILE"};
+
+/* Whatever was inherited, or is withheld. */
+static void test_what_is_trusted(void **state)
+{
+    const char *inherited = "SSL_CERT_FILE=/own|SSL_CERT_DIR=/dir|PIP_CERT=/own";
+    const struct given with = {
+        .inherited = inherited, .withheld = "PIP_CERT|DENO_CERT", .bundle = "/b.crt"};
+    const struct given without = {.inherited = inherited};
+    (void)state;
+    char **environment = build(&with);
+    for (size_t i = 0; i < COUNT(trusting); i++)
+        assert_value(environment, trusting[i], "/b.crt");
+    assert_value(environment, "SSL_CERT_DIR", "/dir");
+    assert_value(environment, "JAVA_TOOL_OPTIONS", NULL);
+    environment_free(environment);
+    environment = build(&without);
+    assert_value(environment, "SSL_CERT_FILE", "/own");
+    assert_value(environment, "PIP_CERT", "/own");
+    assert_value(environment, "DENO_CERT", NULL);
+    environment_free(environment);
+}
+
+#define STORE(path) \
+    path " -Djavax.net.ssl.trustStoreType=PKCS12 -Djavax.net.ssl.trustStorePassword=changeit"
+#define PROPERTY "-Djavax.net.ssl.trustStore="
+
+/* The store comes last, so that one that is inherited is not read by half of our options. */
+static void test_the_java_store(void **state)
+{
+    static const struct {
+        const char *inherited, *agent, *store, *options;
+    } rows[] = {
+        {"X=", NULL, "/t/s.p12", STORE(PROPERTY "/t/s.p12")},
+        {"X=", "/a.jar", "/t/s.p12", "-javaagent:/a.jar " STORE(PROPERTY "/t/s.p12")},
+        {"JAVA_TOOL_OPTIONS=", NULL, "/t/s.p12", STORE(PROPERTY "/t/s.p12")},
+        {"JAVA_TOOL_OPTIONS=" PROPERTY "/own", "/a.jar", "/t/s.p12",
+         "-javaagent:/a.jar " PROPERTY "/own " STORE(PROPERTY "/t/s.p12")},
+        {"X=", "/a=b.jar", "/t/s.p12", STORE(PROPERTY "/t/s.p12")},
+        {"X=", NULL, "/a b/s.p12", STORE("\"" PROPERTY "/a b/s.p12\"")},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct given given = {
+            .inherited = rows[i].inherited, .java_agent = rows[i].agent, .store = rows[i].store};
+        char **environment = build(&given);
+        assert_value(environment, "JAVA_TOOL_OPTIONS", rows[i].options);
+        environment_free(environment);
+    }
+}
+
 static void test_the_java_agent(void **state)
 {
     char existing[] = "/tmp/test_environment.XXXXXX";
@@ -433,6 +502,8 @@ int main(void)
         cmocka_unit_test(test_the_temporary_directory),
         cmocka_unit_test(test_git_safe_directories),
         cmocka_unit_test(test_ssh_through_the_proxy),
+        cmocka_unit_test(test_what_is_trusted),
+        cmocka_unit_test(test_the_java_store),
         cmocka_unit_test(test_the_java_agent),
         cmocka_unit_test(test_the_order_is_stable),
         cmocka_unit_test(test_the_user_name),

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -182,6 +183,20 @@ static const struct {
     {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x5412},
     {FILTER_TERMINAL, SYS_ioctl, HIGH, 0x541c},
     {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x541c},
+    {FILTER_TERMINAL, SYS_ioctl, 0, 0x5423},
+    {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x5423},
+    {FILTER_TERMINAL, SYS_ioctl, 0, 0x540c},
+    {FILTER_TERMINAL, SYS_ioctl, 0, HIGH | 0x540c},
+    {FILTER_TERMINAL, SYS_ioctl, 0, 0x541d},
+    {FILTER_TERMINAL, SYS_ioctl, 0, 0x5437},
+    /* Modes, size, foreground group, controlling terminal, the end of exclusive use. */
+    {0, SYS_ioctl, 0, 0x5401},
+    {0, SYS_ioctl, 0, 0x5402},
+    {0, SYS_ioctl, 0, 0x5414},
+    {0, SYS_ioctl, 0, 0x5410},
+    {0, SYS_ioctl, 0, 0x540e},
+    {0, SYS_ioctl, 0, 0x540d},
+    {0, SYS_ioctl, 0, 0x5424},
     {0, SYS_ioctl, 0, 0x5413},
     {0, SYS_ioctl, 0x5412, 0},
     {0, SYS_ioctl, 0, UINT64_C(0x541200000000)},
@@ -220,6 +235,62 @@ static const struct {
     {0, SYS_clone, 0x1200000 | SIGCHLD, 0},
     {0, SYS_clone, 0x4100 | SIGCHLD, 0},
 };
+
+/* What could starve PID 1; everything else of these calls is allowed. */
+static const int pid_calls[] = {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam,
+                                SYS_sched_setattr,     SYS_prlimit64,          SYS_move_pages,
+                                SYS_migrate_pages};
+
+static const struct {
+    int nr;
+    uint64_t which, who;
+    bool denied;
+} priorities[] = {
+    {SYS_setpriority, 0, 0, false},       {SYS_setpriority, 0, 1, true},
+    {SYS_setpriority, 0, 2, false},       {SYS_setpriority, HIGH, HIGH | 1, true},
+    {SYS_setpriority, 0, 0x101, false},   {SYS_setpriority, 1, 0, true},
+    {SYS_setpriority, HIGH | 1, 7, true}, {SYS_setpriority, 2, 0, true},
+    {SYS_setpriority, 3, 1, false},       {SYS_ioprio_set, 1, 0, false},
+    {SYS_ioprio_set, 1, 1, true},         {SYS_ioprio_set, 1, 2, false},
+    {SYS_ioprio_set, HIGH | 1, 1, true},  {SYS_ioprio_set, 2, 0, true},
+    {SYS_ioprio_set, 3, 9, true},         {SYS_ioprio_set, 0, 1, false},
+    {SYS_getpriority, 2, 1, false},       {SYS_ioprio_get, 1, 1, false},
+};
+
+static void init_cannot_be_starved(void **state)
+{
+    static const struct {
+        uint64_t pid;
+        bool init;
+    } pids[] = {{0, false},          {1, true},      {HIGH | 1, true},
+                {2, false},          {12345, false}, {0x10001, false},
+                {0xffffffff, false}, {HIGH, false},  {0x101, false}};
+
+    (void)state;
+    for (unsigned parts = 1; parts <= ALL; parts++) {
+        struct buf program;
+        bool held = (parts & FILTER_TERMINAL) != 0;
+        build(parts, &program);
+        for (size_t i = 0; i < COUNT(pid_calls); i++) {
+            for (size_t k = 0; k < COUNT(pids); k++) {
+                struct seccomp_data data = {
+                    .nr = pid_calls[i], .arch = NATIVE, .args = {pids[k].pid, 1}};
+                uint32_t want = held && pids[k].init ? DENIED : SECCOMP_RET_ALLOW;
+                if (answer(&program, &data) != want)
+                    fail_msg("parts %u, call %zu, pid %zu", parts, i, k);
+            }
+        }
+        for (size_t i = 0; i < COUNT(priorities); i++) {
+            struct seccomp_data data = {.nr = priorities[i].nr,
+                                        .arch = NATIVE,
+                                        .args = {priorities[i].which, priorities[i].who, 19}};
+            uint32_t want = held && priorities[i].denied ? DENIED : SECCOMP_RET_ALLOW;
+            if (answer(&program, &data) != want)
+                fail_msg("parts %u, priority %zu", parts, i);
+        }
+        buf_free(&program);
+    }
+}
 
 static void calls_are_answered_by_arguments(void **state)
 {
@@ -274,8 +345,18 @@ static void the_terminal_rule_holds_for_small_programs(void **state)
     assert_int_equal(answer(&program, &data), DENIED);
     data.args[1] = 0x541c;
     assert_int_equal(answer(&program, &data), DENIED);
+    data.args[1] = 0x5423;
+    assert_int_equal(answer(&program, &data), DENIED);
     data.args[1] = 0x5413;
     assert_int_equal(answer(&program, &data), SECCOMP_RET_ALLOW);
+    /* setpriority, of all processes of a user */
+    data = (struct seccomp_data){.nr = 97, .arch = SMALL, .args = {2, 0, 19}};
+    assert_int_equal(answer(&program, &data), DENIED);
+    data.args[0] = 0;
+    assert_int_equal(answer(&program, &data), SECCOMP_RET_ALLOW);
+    /* sched_setscheduler */
+    data = (struct seccomp_data){.nr = 156, .arch = SMALL, .args = {1}};
+    assert_int_equal(answer(&program, &data), DENIED);
     buf_free(&program);
 }
 
@@ -468,6 +549,25 @@ static long tree_attributes(void)
     return syscall(467, AT_FDCWD, "/", 0, NULL, 0);
 }
 
+static long own_limits(void)
+{
+    struct rlimit limit;
+    return prlimit(getpid(), RLIMIT_NOFILE, NULL, &limit);
+}
+static long limits_of_init(void)
+{
+    struct rlimit limit;
+    return prlimit(1, RLIMIT_NOFILE, NULL, &limit);
+}
+static long own_priority(void)
+{
+    return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0));
+}
+static long group_priority(void)
+{
+    return setpriority(PRIO_PGRP, 0, getpriority(PRIO_PROCESS, 0));
+}
+
 static void the_kernel_takes_the_program(void **state)
 {
     static const struct {
@@ -475,13 +575,25 @@ static void the_kernel_takes_the_program(void **state)
         unsigned parts;
         int want;
     } cases[] = {
-        {unix_socket, ALL, EPERM},     {unix_socket, FILTER_TERMINAL, 0},
-        {internet_socket, ALL, 0},     {datagram_pair, ALL, EPERM},
-        {raw_pair, ALL, EPERM},        {stream_pair, ALL, 0},
-        {type_ahead, ALL, EPERM},      {type_ahead, FILTER_TERMINAL, EPERM},
-        {user_namespace, ALL, EPERM},  {own_files, ALL, 0},
-        {new_clone, ALL, ENOSYS},      {new_clone, FILTER_SOCKETS, EINVAL},
-        {tree_attributes, ALL, EPERM}, {fork_and_wait, ALL, 0},
+        {unix_socket, ALL, EPERM},
+        {unix_socket, FILTER_TERMINAL, 0},
+        {internet_socket, ALL, 0},
+        {datagram_pair, ALL, EPERM},
+        {raw_pair, ALL, EPERM},
+        {stream_pair, ALL, 0},
+        {type_ahead, ALL, EPERM},
+        {type_ahead, FILTER_TERMINAL, EPERM},
+        {user_namespace, ALL, EPERM},
+        {own_files, ALL, 0},
+        {new_clone, ALL, ENOSYS},
+        {new_clone, FILTER_SOCKETS, EINVAL},
+        {tree_attributes, ALL, EPERM},
+        {fork_and_wait, ALL, 0},
+        {own_limits, ALL, 0},
+        {limits_of_init, ALL, EPERM},
+        {own_priority, ALL, 0},
+        {group_priority, ALL, EPERM},
+        {group_priority, FILTER_TERMINAL, EPERM},
     };
 
     (void)state;
@@ -521,6 +633,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_answered_by_number),
         cmocka_unit_test(calls_are_answered_by_arguments),
+        cmocka_unit_test(init_cannot_be_starved),
         cmocka_unit_test(foreign_architectures_are_killed),
         cmocka_unit_test(the_terminal_rule_holds_for_small_programs),
         cmocka_unit_test(nothing_is_no_filter),

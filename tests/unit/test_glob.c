@@ -164,8 +164,10 @@ static void expand(const char *root, const char *text, size_t anchor, struct pat
 {
     struct pattern_reading pattern = {.text = tree_text(root, text),
                                       .anchor = anchor != 0 ? anchor + strlen(root) : 0};
+    struct paths links = {.count = 0};
 
-    glob_expand_deny(&pattern, denied, sealed);
+    glob_expand_deny(&pattern, denied, sealed, &links);
+    paths_free(&links);
     free(pattern.text);
 }
 
@@ -276,6 +278,56 @@ static void follows_links_to_where_they_lead(void **state)
     tree_make(root, nodes);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_deny(root, cases[i].pattern, 0, cases[i].denied, "");
+    tree_remove(root);
+}
+
+static void names_the_links_that_it_needs(void **state)
+{
+    static const char *const nodes[] = {"f:real/a.pem",
+                                        "l:w/certs=../real",
+                                        "l:w/a.pem=../f",
+                                        "l:w/gone.pem=none",
+                                        "f:f",
+                                        "l:w/b.txt=../f",
+                                        "l:w/empty=../hollow",
+                                        "d:hollow",
+                                        "l:base=w",
+                                        "f:far/deep/d.pem",
+                                        "l:w/mid=../mid",
+                                        "l:mid/far=../far",
+                                        "l:gone=none",
+                                        "l:w/build=../far",
+                                        NULL};
+    static const struct {
+        const char *pattern, *links;
+    } cases[] = {
+        {"$/w/*.pem", "w/a.pem w/gone.pem"},
+        {"$/w/certs/*.pem", "w/certs"},
+        {"$/w/c*/*.pem", "w/certs"},
+        {"$/w/c*/*.key", ""},
+        {"$/w/e*/*", ""},
+        {"$/w/mi*/**/d.pem", "w/mid mid/far"},
+        {"$/base/c*/*.pem", "base w/certs"},
+        {"$/base/c*/*.key", ""},
+        {"$/w/b*d/**", "w/build"},
+        {"$/w/b*", "w/b.txt w/build"},
+        {"$/gone/*", "gone"},
+        {"$/real/*", ""},
+    };
+    char *root = tree_new();
+    (void)state;
+
+    tree_make(root, nodes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pattern_reading pattern = {.text = tree_text(root, cases[i].pattern)};
+        struct paths denied = {.count = 0}, sealed = {.count = 0}, links = {.count = 0};
+        glob_expand_deny(&pattern, &denied, &sealed, &links);
+        assert_paths(cases[i].pattern, &links, root, cases[i].links);
+        paths_free(&denied);
+        paths_free(&sealed);
+        paths_free(&links);
+        free(pattern.text);
+    }
     tree_remove(root);
 }
 
@@ -498,6 +550,7 @@ int main(void)
         cmocka_unit_test(needs_no_more_than_pattern_times_path),
         cmocka_unit_test(expands_a_deny),
         cmocka_unit_test(follows_links_to_where_they_lead),
+        cmocka_unit_test(names_the_links_that_it_needs),
         cmocka_unit_test(ends_where_links_go_round),
         cmocka_unit_test(seals_what_it_cannot_list),
         cmocka_unit_test(masks_a_file_given_as_directory),

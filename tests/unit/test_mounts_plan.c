@@ -186,9 +186,12 @@ static void test_standins(void **state)
 static void check_warnings(const struct mounts *plan, const char *const *vars)
 {
     static const char *const wanted[] = {
-        "filesystem.allowWrite: \"none\"", "filesystem.allowWrite: \"*.txt\"",
-        "filesystem.allowWrite: \"l\"", "filesystem.denyRead: \"*.pem\"",
-        "filesystem.denyWrite: \"*.env\""};
+        "filesystem.allowWrite: \"none\"",    "filesystem.allowWrite: \"*.txt\"",
+        "filesystem.allowWrite: \"l\"",       "filesystem.denyRead: \"*.pem\"",
+        "filesystem.denyWrite: \"*.env\"",    "filesystem.allowRead: \"l/x\"",
+        "filesystem.allowRead: \"l/*\"",      "filesystem.denyRead: \"/proc/version\"",
+        "filesystem.denyRead: \"/dev/zer*\"", "filesystem.denyRead: \"/proc/none\"",
+        "filesystem.denyRead: \"v\"",         "credentials.files: \"/dev\""};
     (void)vars;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         size_t found = 0;
@@ -197,6 +200,56 @@ static void check_warnings(const struct mounts *plan, const char *const *vars)
         assert_int_equal(found, 1);
     }
     assert_int_equal(plan->warnings.count, sizeof wanted / sizeof *wanted);
+}
+
+static void check_stood_in(const struct mounts *plan, const char *const *vars)
+{
+    char *path = mounts_expand("$W/x", vars);
+    size_t found = 0;
+    for (size_t i = 0; i < plan->standin_count; i++) {
+        if (strcmp(plan->standins[i].path, path) == 0) {
+            assert_true(plan->standins[i].directory);
+            assert_false(plan->standins[i].optional);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+    free(path);
+}
+
+/* A stand-in of another run that is hidden here is in use here, too. */
+static void test_hidden_standin(void **state)
+{
+    static const struct mounts_row hidden = {"", "d $W/x", "denyRead x; standin $W/x", ""};
+    static const struct mounts_row both = {
+        "", "d $W/x", "denyRead x; denyWrite x; denyWrite x/y; allowWrite .; standin $W/x", ""};
+    (void)state;
+    mounts_with(&hidden, check_stood_in);
+    mounts_with(&both, check_stood_in);
+}
+
+static void check_own_files(const struct mounts *plan, const char *const *vars)
+{
+    static const char *const names[] = {"$W/s", "$W/l", "$O/t"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = mounts_expand(names[i], vars);
+        assert_true(paths_has(&plan->write_denied, path));
+        free(path);
+    }
+    size_t own = 0;
+    char *path = mounts_expand("$W/s", vars);
+    for (size_t i = 0; i < plan->count; i++)
+        own += strcmp(plan->list[i].place, path) == 0 && plan->list[i].reason == REASON_OWN;
+    assert_int_equal(own, 1);
+    free(path);
+}
+
+static void test_own_files(void **state)
+{
+    static const struct mounts_row row = {"", "f $W/s; f $O/t; l $W/l -> $O/t",
+                                          "protected s; protected l; allowWrite .", ""};
+    (void)state;
+    mounts_with(&row, check_own_files);
 }
 
 static void check_no_warning(const struct mounts *plan, const char *const *vars)
@@ -208,13 +261,16 @@ static void check_no_warning(const struct mounts *plan, const char *const *vars)
 static void test_warnings(void **state)
 {
     static const struct mounts_row row = {
-        "", "d $O/d; l $W/l -> $O/d",
+        "", "f $O/d/x; f $O/d/y; l $W/l -> $O/d; l $W/v -> /proc/version",
+        "denyRead /proc/version; denyRead /dev/zer*; denyRead /proc/none; denyRead v; "
+        "credential /dev; allowRead l/x; allowRead l/*; "
         "allowWrite none; allowWrite *.txt; allowWrite l; allowWrite .; denyRead *.pem; denyWrite "
         "*.env",
         ""};
     static const struct mounts_row none = {
-        "", "f $W/[a]",
+        "", "f $W/[a]; f $W/d; l $W/l -> d; l $W/dangling -> none",
         "allowWrite .; allowWrite /dev/null; allowWrite [a]; denyRead gone; allowRead gone; "
+        "allowRead l; allowRead dangling; "
         "denyWrite gone; denyWrite [a]; credential ~/gone",
         ""};
     (void)state;
@@ -373,6 +429,8 @@ int main(void)
         cmocka_unit_test(test_root_entry),
         cmocka_unit_test(test_standins),
         cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_hidden_standin),
+        cmocka_unit_test(test_own_files),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test_setup_teardown(test_many, make_crowd, remove_crowd),
     };

@@ -34,7 +34,15 @@ static void test_deny(void **state)
         {"shallow first", "d $O/a/b; d $W/c", "denyRead $O/a/b; denyRead $O/a; denyRead c",
          "tmpfs $O/a; tmpfs $W/c"},
         {"under /dev", "", "denyRead /dev/null; denyRead /dev; denyRead /proc/version", ""},
-        {"a stand-in of another run", "d $W/x", "denyRead x; standin $W/x", ""},
+        {"a directory that stands in", "d $W/x", "denyRead x; standin $W/x", "tmpfs $W/x"},
+        {"one as a match", "f $W/x/k", "denyRead x*; standin $W/x", "tmpfs $W/x"},
+        {"a file in one", "f $W/x/k", "denyRead x/k; standin $W/x", "null $W/x/k"},
+        {"one that is a credential", "d $W/x", "credential x; standin $W/x", "tmpfs $W/x"},
+        {"one that is write-denied too", "d $W/x",
+         "denyRead x; denyWrite x/y; allowWrite .; standin $W/x", "rw $W; tmpfs $W/x"},
+        {"one that is allowed", "d $W/x", "denyRead x; allowRead x; allowWrite x; standin $W/x",
+         "tmpfs $W/x"},
+        {"a file that stands in", "f $W/x", "denyRead x; standin $W/x", ""},
     };
     (void)state;
     CHECK(rows);
@@ -78,6 +86,56 @@ static void test_bind_back(void **state)
          "denyRead $O; allowRead $W/lnk/x", "tmpfs $O; ro $O/real/x"},
         {"a hidden deny", "d $O/a/b", "denyRead $O; denyRead $O/a; allowRead $O/a/b",
          "tmpfs $O; ro $O/a/b"},
+    };
+    (void)state;
+    CHECK(rows);
+}
+
+/* Links that the command could replace or aim elsewhere. */
+static void test_replaceable_links(void **state)
+{
+    static const struct mounts_row rows[] = {
+        {"a denied link", "d $O/d; l $W/l -> $O/d", "denyRead l; allowWrite .",
+         "rw $W; tmpfs $O/d; pin $W/l"},
+        {"a denied link to a file", "f $O/f; l $W/a/l -> $O/f", "denyRead a/l; allowWrite .",
+         "ro $W/a; rw $W; null $O/f; pin $W/a/l"},
+        {"a link on the way", "f $O/d/f; l $W/l -> $O/d", "denyRead l/f; allowWrite .",
+         "rw $W; null $O/d/f; pin $W/l"},
+        {"a chain", "f $O/f; l $W/one -> two; l $W/two -> $O/f", "denyRead one; allowWrite .",
+         "rw $W; null $O/f; pin $W/one; pin $W/two"},
+        {"through a name that is not UTF-8", "f $O/f; l $W/\xff -> $O/f; l $W/l -> \xff",
+         "denyRead l; allowWrite .", "rw $W; null $O/f; pin $W/l; pin $W/\xff"},
+        {"a dangling link", "l $W/l -> $O/none", "denyRead l; allowWrite .", "rw $W; pin $W/l"},
+        {"elsewhere", "f $W/f; l $O/l -> $W/f", "denyRead $O/l; allowWrite .", "rw $W; null $W/f"},
+        {"a credential", "f $O/f; l $W/l -> $O/f", "credential l; allowWrite .",
+         "rw $W; null $O/f; pin $W/l"},
+        {"in a denied directory", "f $O/f; l $W/d/l -> $O/f",
+         "denyRead d; denyRead d/l; allowWrite .", "rw $W; tmpfs $W/d; null $O/f"},
+        {"in a write-denied directory", "f $O/f; l $W/d/l -> $O/f",
+         "denyRead d/l; denyWrite d; allowWrite .", "rw $W; null $O/f; ro $W/d"},
+        {"denied for writing, too", "f $O/f; l $W/l -> $O/f",
+         "denyRead l; denyWrite l; allowWrite .", "rw $W; null $O/f; pin $W/l"},
+        {"a match", "f $O/f; l $W/a.pem -> $O/f; l $W/b.txt -> $O/f",
+         "denyRead *.pem; allowWrite .", "rw $W; null $O/f; pin $W/a.pem"},
+        {"on the way to a match", "f $O/d/a.pem; l $W/l -> $O/d; l $W/m -> $O",
+         "denyRead **/a.pem; denyWrite $W/m; allowWrite .",
+         "rw $W; null $O/d/a.pem; pin $W/l; pin $W/m"},
+        {"before a pattern", "f $O/d/a.pem; l $W/one -> two; l $W/two -> $O/d",
+         "denyRead one/*.pem; allowWrite .", "rw $W; null $O/d/a.pem; pin $W/one; pin $W/two"},
+        {"an allow through one", "d $H/.ssh; l $W/docs -> $H/.ssh",
+         "denyRead ~; allowRead docs; allowWrite .", "rw $W; tmpfs $H"},
+        {"an allow beneath one", "f $H/.ssh/id; l $W/docs -> $H/.ssh",
+         "denyRead ~; allowRead docs/id; allowWrite .", "rw $W; tmpfs $H"},
+        {"an allow beneath one that is not writable", "f $H/.ssh/id; l $W/docs -> $H/.ssh",
+         "denyRead ~; allowRead docs/id; allowWrite $O", "rw $O; tmpfs $H; ro $H/.ssh/id"},
+        {"matches beneath one", "f $H/.ssh/id; l $W/docs -> $H/.ssh",
+         "denyRead ~; allowRead docs/*; allowWrite .", "rw $W; tmpfs $H"},
+        {"a match that is one", "d $H/p/b; d $H/a; l $H/p/c -> ../a",
+         "denyRead ~; allowRead ~/p/*; allowWrite ~/p", "rw $H/p; tmpfs $H; rw $H/p"},
+        {"a second link on the way", "f $H/id; l $O/l -> $W/m; l $W/m -> $H",
+         "denyRead ~; allowRead $O/l/id; allowWrite .", "rw $W; tmpfs $H"},
+        {"a file of ours beneath one", "f $H/ca; l $W/l -> $H",
+         "denyRead ~; readable $W/l/ca; allowWrite .", "rw $W; tmpfs $H"},
     };
     (void)state;
     CHECK(rows);
@@ -194,6 +252,21 @@ static void test_unsearchable(void **state)
         {"a pattern in it", "f $O/x/k; m 000 $O/x", "denyRead $O/x/*.pem; allowWrite $O/x",
          "rw $O/x; tmpfs $O/x"},
         {"a link into it", "f $O/x/k; l $W/l -> $O/x/k; m 000 $O/x", "denyRead l", "tmpfs $O/x"},
+        {"hidden with what is above", "d $O/x; d $O/pub; m 000 $O/x",
+         "denyRead $O; denyRead $O/x/*.pem; allowRead $O/pub", "tmpfs $O"},
+        {"the same, of several above", "d $O/a/x; d $O/pub; m 000 $O/a/x",
+         "denyRead $O; denyRead $O/a; denyRead $O/a/x/*.pem; allowRead $O/pub; allowWrite $O/pub",
+         "rw $O/pub; tmpfs $O"},
+        {"above that, an allow", "d $O/p/x; d $O/pub; m 000 $O/p/x",
+         "denyRead $O; denyRead $O/p/x/*.pem; allowRead $O/pub; allowRead $O/p",
+         "tmpfs $O; ro $O/pub; ro $O/p; tmpfs $O/p/x"},
+        {"an allow at the mount above", "d $O/x; m 000 $O/x",
+         "denyRead $O; denyRead $O/x/*.pem; allowRead $O", "tmpfs $O; ro $O; tmpfs $O/x"},
+        {"an allow between two", "d $O/p/a/x; d $O/p/b; m 000 $O/p/a/x",
+         "denyRead $O; denyRead $O/p/a; denyRead $O/p/a/x/*; allowRead $O/p; allowRead $O/p/a/y",
+         "tmpfs $O; ro $O/p; tmpfs $O/p/a"},
+        {"a name in one, hidden with what is above", "f $O/x/k; d $O/pub; m 000 $O/x",
+         "denyRead $O; denyRead $O/x/k; allowRead $O/pub", "tmpfs $O; ro $O/pub"},
     };
     (void)state;
     mounts_fixture_as_user(true);
@@ -204,9 +277,13 @@ static void test_unsearchable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deny),         cmocka_unit_test(test_bind_back),
-        cmocka_unit_test(test_patterns),     cmocka_unit_test(test_with_write_rules),
-        cmocka_unit_test(test_home),         cmocka_unit_test(test_credentials),
+        cmocka_unit_test(test_deny),
+        cmocka_unit_test(test_bind_back),
+        cmocka_unit_test(test_replaceable_links),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_with_write_rules),
+        cmocka_unit_test(test_home),
+        cmocka_unit_test(test_credentials),
         cmocka_unit_test(test_unsearchable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

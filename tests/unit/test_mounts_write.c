@@ -69,8 +69,8 @@ static void test_deny(void **state)
         {"above what is allowed", "d $W/a/b", "allowWrite $W/a/b; denyWrite $W",
          "rw $W/a/b; ro $W"},
         {"under /dev", "", "allowWrite .; denyWrite /dev/null", "rw $W"},
-        {"a missing place of another run", "f $W/x", "allowWrite .; denyWrite x; standin $W/x",
-         "rw $W; ro $W/x"},
+        {"a file of another run", "f $W/x", "allowWrite .; denyWrite x; standin $W/x",
+         "rw $W; node $W/x"},
         {"a directory of another run", "d $W/x", "allowWrite .; denyWrite x; standin $W/x",
          "rw $W; node $W/x"},
         {"a directory of another run, deeper", "d $W/x",
@@ -182,6 +182,43 @@ static void test_root(void **state)
     CHECK(rows);
 }
 
+static void test_protected_files(void **state)
+{
+    static const struct mounts_row rows[] = {
+        {"in a write path", "f $W/s.json", "allowWrite .; protected $W/s.json",
+         "rw $W; ro $W/s.json"},
+        {"relative", "f $W/d/s.json", "allowWrite .; protected d/s.json",
+         "ro $W/d; rw $W; ro $W/d/s.json"},
+        {"missing", "", "allowWrite .; protected $W/s.json", "rw $W"},
+        {"elsewhere", "f $O/s.json", "allowWrite .; protected $O/s.json", "rw $W"},
+        {"the write path itself", "f $O/s.json", "allowWrite $O/s.json; protected $O/s.json",
+         "rw $O/s.json; ro $O/s.json"},
+        {"a link in a write path", "f $O/s.json; l $W/l -> $O/s.json", "allowWrite .; protected l",
+         "rw $W; pin $W/l"},
+        {"a link on the way", "f $W/real/s; l $W/l -> real", "allowWrite .; protected $W/l/s",
+         "ro $W/real; rw $W; ro $W/real/s; pin $W/l"},
+        {"a chain", "f $O/s; l $W/a/one -> ../two; l $W/two -> $O/s",
+         "allowWrite .; protected a/one", "ro $W/a; rw $W; pin $W/a/one; pin $W/two"},
+        {"up from what a link leads to", "f $O/s; d $O/d; l $W/l -> $O/d",
+         "allowWrite .; allowWrite $O; protected l/../s", "rw $W; rw $O; ro $O/s; pin $W/l"},
+        {"to a name that is not UTF-8", "f $W/\xff; l $W/l -> \xff", "allowWrite .; protected l",
+         "rw $W; ro $W/\xff; pin $W/l"},
+        {"a dangling link", "l $W/l -> none", "allowWrite .; protected l", "rw $W"},
+        {"a link cycle", "l $W/l -> l", "allowWrite .; protected l", "rw $W"},
+        {"denied too", "f $W/s", "allowWrite .; denyWrite s; protected s", "rw $W; ro $W/s"},
+        {"in a denied directory", "f $W/d/s", "allowWrite .; denyWrite d; protected d/s",
+         "rw $W; ro $W/d"},
+        {"hidden", "f $W/s", "allowWrite .; denyRead s; protected s", "rw $W; null $W/s"},
+        {"of the kernel's", "",
+         "allowWrite /; denyWrite /; protected /proc/self/status; "
+         "protected /dev/null",
+         "rw /; ro /"},
+        {"nothing is writable", "f $W/s", "protected s", ""},
+    };
+    (void)state;
+    CHECK(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_mandatory),
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_root),
+        cmocka_unit_test(test_protected_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,7 +269,7 @@ static struct record_log *open_log(const char *name)
     struct buf error;
 
     buf_init(&error, 1024);
-    struct record_log *log = record_log_open(name, &error);
+    struct record_log *log = record_log_open(name, false, &error);
     if (log == NULL)
         fail_msg("%s", buf_cstr(&error));
     buf_free(&error);
@@ -370,8 +370,13 @@ static void test_cannot_open(void **state)
 
     (void)state;
     buf_init(&error, 1024);
-    assert_null(record_log_open("/nonexistent/log", &error));
+    assert_null(record_log_open("/nonexistent/log", false, &error));
     assert_non_null(strstr(buf_cstr(&error), "/nonexistent/log"));
+    buf_clear(&error);
+    assert_int_equal(symlink("/nonexistent/log", path), 0);
+    assert_null(record_log_open(path, true, &error));
+    assert_non_null(strstr(buf_cstr(&error), "is a symbolic link"));
+    unlink(path);
     buf_free(&error);
 }
 
@@ -495,7 +500,7 @@ static void test_reopen_after_a_torn_line(void **state)
         record_init(&r, 0);
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &limit);
-        struct record_log *log = record_log_open(path, &error);
+        struct record_log *log = record_log_open(path, false, &error);
         record_log_write(log, &r, 1);
         record_log_write(log, &r, 2);
         bool left = record_log_flush(log);

@@ -42,15 +42,16 @@ static void on_violations(void *ctx, const struct violation *const *list, size_t
     copy(seen.command, list[count - 1]->command);
 }
 
-static struct snapshot *settings(const char *rest)
+/* network: more keys of that object; rest: of the document. */
+static struct snapshot *settings_of(const char *network, const char *rest)
 {
     struct buf text, warnings, error;
 
     buf_init(&text, 4096);
     buf_init(&warnings, 4096);
     buf_init(&error, 4096);
-    buf_printf(&text, "{\"network\":{\"allowedDomains\":[\"ok.test\"],\"deniedDomains\":[]}%s}",
-               rest);
+    buf_printf(&text, "{\"network\":{\"allowedDomains\":[\"ok.test\"],\"deniedDomains\":[]%s}%s}",
+               network, rest);
     json_t *document = settings_parse(buf_chars(&text), buf_len(&text), &error);
     assert_non_null(document);
     struct snapshot *s = snapshot_build(document, SETTINGS_GATEWAY, false, &warnings, &error);
@@ -60,6 +61,11 @@ static struct snapshot *settings(const char *rest)
     buf_free(&warnings);
     buf_free(&error);
     return s;
+}
+
+static struct snapshot *settings(const char *rest)
+{
+    return settings_of("", rest);
 }
 
 static int set_up(void **state)
@@ -238,6 +244,48 @@ static void test_a_request_keeps_its_settings(void **state)
     assert_int_equal(seen.count, 1);
 }
 
+static void test_rules_judge_what_the_lists_allow(void **state)
+{
+    static const struct {
+        const char *method, *target;
+        enum err err;
+        const char *rule, *reason;
+    } rows[] = {
+        {"GET", "/a", ERR_NONE, "network.allowedDomains[0]", NULL},
+        {"PUT", "/a/b", ERR_POLICY, "network.rules[1]", "read only"},
+        {"PUT", "/a%2fb", ERR_AMBIGUOUS_TARGET, "network.rules[1]", "ambiguous request-target"},
+        {"DELETE", "", ERR_POLICY, "network.rules[2]", REQUEST_DENIED},
+        {"PATCH", "*", ERR_NONE, "network.allowedDomains[0]", NULL},
+    };
+    struct snapshot *old = w->snapshot;
+
+    (void)state;
+    w->snapshot = settings_of(
+        ",\"rules\":[{\"host\":\"ok.test\",\"methods\":[\"GET\"],\"action\":\"allow\"},"
+        "{\"host\":\"*\",\"methods\":[\"PUT\"],\"paths\":[\"/a/*\"],\"action\":\"deny\","
+        "\"reason\":\"read only\"},{\"host\":\"ok.test\",\"methods\":[\"DELETE\"],"
+        "\"action\":\"deny\"},{\"host\":\"no.test\",\"action\":\"allow\"}]",
+        "");
+    snapshot_unref(old);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        request_begin(&r, &client, VIA_HTTP);
+        assert_true(request_authorise(&r, w, "ok.test", 7, 80));
+        assert_int_equal(request_judge(&r, rows[i].method, strlen(rows[i].method), rows[i].target,
+                                       strlen(rows[i].target)),
+                         rows[i].err);
+        assert_int_equal(r.record.verdict, rows[i].err == ERR_NONE ? RECORD_ALLOW : RECORD_DENY);
+        assert_string_equal(r.record.rule, rows[i].rule);
+        assert_true((r.record.reason == NULL) == (rows[i].reason == NULL));
+        if (rows[i].reason != NULL)
+            assert_string_equal(r.record.reason, rows[i].reason);
+        end();
+    }
+    /* A rule opens nothing. */
+    request_begin(&r, &client, VIA_HTTP);
+    assert_false(request_authorise(&r, w, "no.test", 7, 80));
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_long_command, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_suppression_changes_no_decision, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_request_keeps_its_settings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rules_judge_what_the_lists_allow, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,8 +175,125 @@ static void test_own_keys_are_strict_and_come_last(void **state)
            "proxy.limits: Unrecognized key(s) in object: 'y'; "
            "proxy: Unrecognized key(s) in object: 'x'; "
            ": Unrecognized key(s) in object: 'decider'");
-    expect("{\"network\":{\"allowedDomains\":[],\"deniedDomains\":[],\"rules\":[]}}",
-           SETTINGS_GATEWAY, "network: Unrecognized key(s) in object: 'rules'");
+}
+
+#define RULE(rest) "[{\"host\":\"ok.test\",\"action\":\"deny\"" rest "}]"
+#define HOST(pattern) "[{\"host\":\"" pattern "\",\"action\":\"allow\"}]"
+#define BAD_HOST                                                                           \
+    "network.rules.0.host: Invalid host pattern. Use what network.deniedDomains takes: a " \
+    "name, \"*.example.com\", an address or \"*\", with an optional \":port\"."
+#define BAD_PATH(i)                                                                           \
+    "network.rules.0.paths." #i ": Invalid path pattern. Use a path that starts with \"/\", " \
+    "with \"*\" for one whole segment, \"**\" once for any number of them, and \"?\" before " \
+    "an exact query; without empty or dot segments, \"\\\", \"#\" or escapes of \"/\" and "   \
+    "\"\\\"."
+#define CLOSED                                                                              \
+    "network.rules.0.host: A rule for port 443 has to see inside TLS, which nothing opens " \
+    "without network.tlsTerminate. Add that, or use network.allowedDomains and "            \
+    "network.deniedDomains."
+#define EXCLUDED                                                        \
+    "network.rules.0.host: A rule for port 443 has to see inside TLS, " \
+    "which network.tlsTerminate.excludeDomains leaves closed for this host."
+
+static void test_request_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules, *issues, *terminate;
+    } rows[] = {
+        {"[]", "", NULL},
+        {RULE(""), "", NULL},
+        {RULE(",\"methods\":[\"GET\",\"m-search\"],\"paths\":[\"/a/*\",\"/**?x=1\"],"
+              "\"reason\":\"no\""),
+         "", NULL},
+        {HOST("*"), "", NULL},
+        {HOST("*.ok.test:8443"), "", NULL},
+        {HOST("[2001:db8::1]:80"), "", NULL},
+        {"{}", "network.rules: Expected array, received object", NULL},
+        {"[1]", "network.rules.0: Expected object, received number", NULL},
+        {"[{}]", "network.rules.0.host: Required; network.rules.0.action: Required", NULL},
+        {RULE(",\"path\":[\"/\"]"), "network.rules.0: Unrecognized key(s) in object: 'path'", NULL},
+        {HOST("*.com"), BAD_HOST, NULL},
+        {HOST("http://ok.test"), BAD_HOST, NULL},
+        {HOST("ok.test:0"), BAD_HOST, NULL},
+        {HOST("ok.test\\u0000"), BAD_HOST, NULL},
+        {"[{\"host\":\"ok.test\",\"action\":\"ask\"}]",
+         "network.rules.0.action: Invalid enum value. Expected 'allow' | 'deny', received 'ask'",
+         NULL},
+        {RULE(",\"methods\":[]"),
+         "network.rules.0.methods: Array must contain at least 1 element(s)", NULL},
+        {RULE(",\"methods\":[\"GET /\"]"),
+         "network.rules.0.methods.0: Invalid method. Use one method of HTTP, e.g. \"GET\".", NULL},
+        {RULE(",\"methods\":[\"CONNECT\"]"),
+         "network.rules.0.methods.0: Rules do not judge tunnels. Use network.allowedDomains and "
+         "network.deniedDomains for them.",
+         NULL},
+        {RULE(",\"paths\":[]"), "network.rules.0.paths: Array must contain at least 1 element(s)",
+         NULL},
+        {RULE(",\"paths\":[\"/ok\",\"a\",\"/a*\"]"), BAD_PATH(1) "; " BAD_PATH(2), NULL},
+        {RULE(",\"reason\":\"\""),
+         "network.rules.0.reason: String must contain at least 1 character(s)", NULL},
+        {RULE(",\"reason\":\"a\\u0000\""),
+         "network.rules.0.reason: String must not contain a NUL character", NULL},
+        {HOST("ok.test:443"), CLOSED, NULL},
+        {HOST("*:443"), CLOSED, NULL},
+        {HOST("[::1]:443"), CLOSED, NULL},
+        {HOST("ok.test:443"), "", "{}"},
+        {HOST("*:443"), "", "{\"excludeDomains\":[\"*.ok.test\",\"::1\"]}"},
+        {HOST("a.ok.test:443"), EXCLUDED, "{\"excludeDomains\":[\"*.ok.test\",\"::1\"]}"},
+        {HOST("*.ok.test:443"), EXCLUDED, "{\"excludeDomains\":[\"*.ok.test\",\"::1\"]}"},
+        {HOST("[::1]:443"), EXCLUDED, "{\"excludeDomains\":[\"*.ok.test\",\"::1\"]}"},
+        {HOST("a.ok.test"), "", "{\"excludeDomains\":[\"*.ok.test\",\"::1\"]}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "{\"network\":{\"allowedDomains\":[],\"deniedDomains\":[],\"rules\":%s%s%s}}",
+                 rows[i].rules, rows[i].terminate != NULL ? ",\"tlsTerminate\":" : "",
+                 rows[i].terminate != NULL ? rows[i].terminate : "");
+        expect(text, SETTINGS_GATEWAY, rows[i].issues);
+    }
+}
+
+static json_t *repeated(const json_t *item, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_deep_copy(item));
+    return list;
+}
+
+static void test_request_rules_are_bounded(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"methods", "paths", "rules", "host", "reason"};
+    char reason[1002], host[302];
+    memset(reason, 'r', sizeof reason);
+    memset(host, 'h', sizeof host);
+    host[290] = '.';
+    for (size_t over = 0; over < 2; over++) {
+        for (size_t i = 0; i < COUNT(keys); i++) {
+            struct issues issues;
+            json_t *rule = json_pack("{s:s,s:s}", "host", "ok.test", "action", "deny");
+            if (i < 2) {
+                json_t *item = json_string(i == 0 ? "GET" : "/a");
+                json_object_set_new(rule, keys[i], repeated(item, 100 + over));
+                json_decref(item);
+            } else if (i > 2) {
+                json_object_set_new(rule, keys[i],
+                                    i == 3 ? json_stringn(host, 300 + over)
+                                           : json_stringn(reason, 1000 + over));
+            }
+            json_t *rules = repeated(rule, i == 2 ? 1000 + over : 1);
+            json_t *document = json_pack("{s:{s:[],s:[],s:o}}", "network", "allowedDomains",
+                                         "deniedDomains", "rules", rules);
+            if (schema_validate(document, SETTINGS_GATEWAY, &issues) != (over == 0))
+                fail_msg("%s: %zu", keys[i], over);
+            issues_free(&issues);
+            json_decref(document);
+            json_decref(rule);
+        }
+    }
 }
 
 static void test_the_number_of_issues_kept_is_bounded(void **state)
@@ -248,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_aws_pairs),
         cmocka_unit_test(test_extract_says_why_it_is_none),
         cmocka_unit_test(test_own_keys_are_strict_and_come_last),
+        cmocka_unit_test(test_request_rules),
+        cmocka_unit_test(test_request_rules_are_bounded),
         cmocka_unit_test(test_the_number_of_issues_kept_is_bounded),
         cmocka_unit_test(test_urls),
     };

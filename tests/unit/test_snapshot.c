@@ -222,6 +222,38 @@ static void test_an_update_changes_what_is_live(void **state)
     snapshot_unref(third);
 }
 
+static enum rule_verdict judge(const struct snapshot *s, const char *method)
+{
+    static const struct host host = {.text = "ok.test", .len = 7};
+    struct rule_match match;
+    enum rule_verdict verdict =
+        request_rules_decide(s->request_rules, &host, 80, method, strlen(method), "/a", 2, &match);
+    if (verdict == RULE_DENY)
+        assert_string_equal(match.reason, "read only");
+    return verdict;
+}
+
+static void test_request_rules(void **state)
+{
+    (void)state;
+    static const char rules[] =
+        "\"refuseOpaqueTunnels\":true,\"rules\":[{\"host\":\"ok.test\",\"methods\":[\"GET\"],"
+        "\"paths\":[\"/a\"],\"action\":\"allow\"},"
+        "{\"host\":\"ok.test\",\"action\":\"deny\",\"reason\":\"read only\"}]";
+    char text[1000];
+    snprintf(text, sizeof text, "{\"network\":{" LISTS ",%s}}", rules);
+    struct snapshot *first =
+        build("{\"network\":{" LISTS ",\"rules\":[]}}", SETTINGS_GATEWAY, false);
+    struct snapshot *second = build(text, SETTINGS_GATEWAY, false);
+    assert_string_equal(buf_cstr(&warnings), "");
+    assert_null(first->request_rules);
+    snapshot_keep_fixed(second, first);
+    assert_int_equal(judge(second, "GET"), RULE_ALLOW);
+    assert_int_equal(judge(second, "POST"), RULE_DENY);
+    snapshot_unref(first);
+    snapshot_unref(second);
+}
+
 static void test_parents_of_the_environment(void **state)
 {
     (void)state;
@@ -276,6 +308,38 @@ static void test_warnings(void **state)
         snapshot_unref(s);
         buf_free(&text);
     }
+}
+
+static void test_rules_that_tunnels_pass_by(void **state)
+{
+    (void)state;
+#define PASSED(index, host)                                                                       \
+    "srt: warning: network.rules." index ": rules judge plain HTTP requests only, since nothing " \
+    "opens tunnels (network.tlsTerminate) or refuses them (network.refuseOpaqueTunnels); what "   \
+    "goes to \"" host "\" through a tunnel, all HTTPS, is not judged\n"
+    static const struct {
+        const char *host, *more, *warnings;
+    } rows[] = {
+        {"ok.test", "", PASSED("1", "ok.test")},
+        {"ok.test:80", "", ""},
+        {"ok.test", ",\"refuseOpaqueTunnels\":true", ""},
+        {"x y.test:80", "",
+         "srt: warning: network.rules.1.host: entry \"x y.test:80\" can match no host\n"},
+        {"x y.test", ",\"refuseOpaqueTunnels\":true",
+         "srt: warning: network.rules.1.host: entry \"x y.test\" can match no host\n"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "{\"network\":{" LISTS ",\"rules\":[{\"host\":\"a.test:80\",\"action\":"
+                 "\"deny\"},{\"host\":\"%s\",\"action\":\"deny\"}]%s}}",
+                 rows[i].host, rows[i].more);
+        struct snapshot *s = build(text, SETTINGS_GATEWAY, false);
+        assert_non_null(s);
+        assert_string_equal(buf_cstr(&warnings), rows[i].warnings);
+        snapshot_unref(s);
+    }
+#undef PASSED
 }
 
 static void test_files(void **state)
@@ -347,7 +411,9 @@ int main(void)
         cmocka_unit_test(test_what_a_sandbox_cannot_be_given),
         cmocka_unit_test(test_an_update_changes_what_is_live),
         cmocka_unit_test(test_parents_of_the_environment),
+        cmocka_unit_test(test_request_rules),
         cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_rules_that_tunnels_pass_by),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -68,12 +68,13 @@ static bool is_refused(const char *path)
     return refused;
 }
 
-/* A user of no name has neither a runtime directory nor a home, so only /tmp is left. */
+/* A user of no name has no home, so only /tmp is left. */
 static int as_user(uid_t uid)
 {
-    static const mode_t modes[] = {0750, 0701, 0702, 0500};
+    static const mode_t modes[] = {0750, 0701, 0702, 0500, 0};
     char path[64];
     struct buf error;
+    struct stat st;
 
     buf_init(&error, ERROR_MAX);
     snprintf(path, sizeof path, "/tmp/.srt-%u", (unsigned)uid);
@@ -83,15 +84,19 @@ static int as_user(uid_t uid)
     char *directory = standins_directory(&error);
     bool right = directory != NULL && strcmp(directory, path) == 0;
     free(directory);
+    for (size_t i = 0; i < COUNT(modes); i++) {
+        right = right && chmod(path, modes[i]) == 0;
+        directory = standins_directory(&error);
+        right = right && directory != NULL && lstat(path, &st) == 0 && (st.st_mode & 0777) == 0700;
+        free(directory);
+    }
     buf_free(&error);
-    for (size_t i = 0; i < COUNT(modes); i++)
-        right = right && chmod(path, modes[i]) == 0 && is_refused(path);
     right = right && rmdir(path) == 0 && symlink("/tmp", path) == 0 && is_refused(path);
     return unlink(path) == 0 && right ? 0 : 2;
 }
 
-/* Open to others, not writable, a link: not used. */
-static void test_refused(void **state)
+/* Our own directory is closed to others again; what is none is not used. */
+static void test_mended_or_refused(void **state)
 {
     enum { OF_NO_NAME = 1234567 };
     int status;
@@ -133,7 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_private),
         cmocka_unit_test(test_the_environment_does_not_matter),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mended_or_refused),
         cmocka_unit_test(test_taken_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,8 @@ struct tally {
 
 static vector_row *find_runner(const char *name, size_t n)
 {
-    const struct vector_file *const tables[] = {vectors_policy, vectors_http, vectors_settings};
+    const struct vector_file *const tables[] = {vectors_policy, vectors_http, vectors_settings,
+                                                vectors_tls, vectors_hello};
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         for (const struct vector_file *f = tables[t]; f->name != NULL; f++)
             if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)

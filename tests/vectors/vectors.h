@@ -20,5 +20,7 @@ struct vector_file {
 extern const struct vector_file vectors_policy[];   /* vectors_policy.c */
 extern const struct vector_file vectors_http[];     /* vectors_http.c */
 extern const struct vector_file vectors_settings[]; /* vectors_settings.c */
+extern const struct vector_file vectors_tls[];      /* vectors_tls.c */
+extern const struct vector_file vectors_hello[];    /* vectors_hello.c */
 
 #endif

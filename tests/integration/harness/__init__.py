@@ -10,11 +10,13 @@ from .nginx import Nginx, free_port, wait_for_port
 from .origin import Conn, HttpOrigin, Origin, Request, answer, echo, hello
 from .proxy import SRT, TOKEN, Proxy, clean_environment, port_of, run_srt, settings
 from .ssh import Sshd
+from .tls import TlsCase, TlsSocket
+from .tls_box import EPHEMERAL, ROOT, VARIABLES, GitServer, TlsBoxCase, pem_blocks
 
 __all__ = [
     "PATH", "BoxCase", "Done", "NAMES", "Case", "quick", "Authority", "WAIT", "Client", "Closed",
     "Response", "socks_request", "DROP", "NXDOMAIN", "REFUSED", "SERVFAIL", "Answer", "DnsServer",
     "Forward", "Nginx", "free_port", "wait_for_port", "Conn", "HttpOrigin", "Origin", "Request",
     "answer", "echo", "hello", "SRT", "TOKEN", "Proxy", "clean_environment", "port_of", "run_srt",
-    "settings", "Sshd",
+    "settings", "Sshd", "TlsCase", "TlsSocket", "EPHEMERAL", "ROOT", "VARIABLES", "GitServer", "TlsBoxCase", "pem_blocks",
 ]

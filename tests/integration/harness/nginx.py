@@ -35,8 +35,8 @@ http {{
 
 
 class Nginx:
-    def __init__(self, directory, host="127.0.0.5", certificate=None):
-        """certificate: (file, key) for a TLS port, self.tls_port."""
+    def __init__(self, directory, host="127.0.0.5", certificate=None, options=""):
+        """certificate: (file, key) for a TLS port, self.tls_port; options: directives for it."""
         self.directory = pathlib.Path(directory)
         self.root = self.directory / "root"
         self.root.mkdir(parents=True)
@@ -47,7 +47,7 @@ class Nginx:
         if certificate:
             self.tls_port = free_port(host)
             tls = (f"listen {host}:{self.tls_port} ssl; ssl_certificate {certificate[0]}; "
-                   f"ssl_certificate_key {certificate[1]};")
+                   f"ssl_certificate_key {certificate[1]}; {options}")
         (self.directory / "nginx.conf").write_text(CONF.format(
             dir=self.directory, host=host, port=self.port, tls=tls,
             user="user root;" if os.getuid() == 0 else ""))
@@ -57,6 +57,11 @@ class Nginx:
                  str(self.directory / "error.log"), "-c", str(self.directory / "nginx.conf")],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         wait_for_port(host, self.port, self.process)
+
+    @property
+    def literal(self):
+        """The allow entry of the TLS port, else of the plain one."""
+        return self.literals[-1]
 
     @property
     def literals(self):
