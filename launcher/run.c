@@ -84,6 +84,7 @@ static bool load_settings(struct run *r)
     json_t *document = settings_load(r->line->settings, SETTINGS_SANDBOX, &error);
     if (document == NULL) {
         run_say(&error);
+        buf_free(&error);
         return false;
     }
     r->snapshot = snapshot_of(document);

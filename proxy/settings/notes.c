@@ -80,9 +80,15 @@ static void dead_rules(const json_t *rules, struct buf *warnings)
 static void passable_rules(const json_t *network, struct buf *warnings)
 {
     const json_t *rules = json_object_get(network, "rules");
-    if (json_object_get(network, "tlsTerminate") != NULL ||
+    if (json_array_size(rules) == 0 ||
         json_is_true(json_object_get(network, "refuseOpaqueTunnels")))
         return;
+    if (json_object_get(network, "tlsTerminate") != NULL) {
+        warn(warnings, "network.rules: SOCKS, tunnels that carry no TLS and hosts that are not "
+                       "terminated pass by the rules, unless network.refuseOpaqueTunnels refuses "
+                       "such tunnels");
+        return;
+    }
     struct buf host;
     buf_init(&host, SETTINGS_FILE_MAX);
     for (size_t i = 0; i < json_array_size(rules); i++) {

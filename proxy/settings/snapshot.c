@@ -150,7 +150,7 @@ static void build_network(struct snapshot *s, const json_t *network)
     s->strip_response_headers = copy_list(json_object_get(network, "stripResponseHeaders"));
     for (char **name = s->strip_response_headers; name != NULL && *name != NULL; name++)
         for (char *c = *name; *c != '\0'; c++)
-            *c = (char)text_lower((unsigned char)*c);
+            *c = *c == '_' || *c == '.' ? '-' : (char)text_lower((unsigned char)*c);
 
     const json_t *domains = get(network, "mitmProxy", "domains");
     if (domains == NULL)

@@ -98,10 +98,12 @@ static void test_a_setuid_bubblewrap_gives_nothing(void **state)
 {
     (void)state;
     const struct mounts mounts = {.root_writable = true};
-    const struct dependencies setuid = {.bwrap_setuid = true};
     static const char *const there[] = {"--cap-drop ALL ", "--bind / / ", NULL};
     static const char *const absent[] = {"--cap-add", NULL};
-    assert_words(&(struct box_options){.dependencies = &setuid, .mounts = &mounts}, there, absent);
+    dependencies.bwrap_setuid = true;
+    assert_words(&(struct box_options){.dependencies = &dependencies, .mounts = &mounts}, there,
+                 absent);
+    dependencies.bwrap_setuid = false;
 }
 
 static void test_too_many(void **state)
