@@ -73,6 +73,7 @@ static const struct err_info table[ERR_COUNT] = {
     [ERR_CLIENT_TLS_TIMEOUT] = {"client-tls-timeout", 0, 4, 0, 0, 0,
                                 "the client's TLS handshake was not done in time"},
     [ERR_IDLE_TIMEOUT] = {"idle", 0, 4, 0, 0, 0, "idle between requests"},
+    [ERR_STALLED] = {"stalled", 0, 4, 0, 0, 0, "bytes waited too long for a side that took none"},
     [ERR_EARLY_DATA] = {"early-data", 0, 4, 0, 0, 0, "too much data before the tunnel was open"},
     [ERR_CLIENT_GONE] = {"client-gone", 0, 4, 0, 0, 0, "the client went away"},
     [ERR_SHUTDOWN] = {"shutdown", 0, 4, 0, 0, 0, "srt is stopping"},

@@ -55,6 +55,7 @@ enum err {
     ERR_CLIENT_TLS,         /* a client's handshake with us failed */
     ERR_CLIENT_TLS_TIMEOUT, /* ... was not done in its time, or never begun */
     ERR_IDLE_TIMEOUT,
+    ERR_STALLED,     /* inside a tunnel: bytes waited too long for a side that took none */
     ERR_EARLY_DATA,  /* too many bytes before the tunnel was there */
     ERR_CLIENT_GONE, /* reset or closed before its answer */
     ERR_SHUTDOWN,    /* srt is stopping */

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "proxy/egress/stall.h"
 #include "proxy/net/relay.h"
 
 struct tunnel {
     struct client *client;
+    struct stall *stall; /* of one that is terminated, NULL of others */
     struct relay *relay;
     struct snapshot *snapshot; /* the record's rule lives in it */
     struct record record;
@@ -15,6 +17,9 @@ struct tunnel {
 static void tunnel_end(struct tunnel *t, enum err why)
 {
     struct client *client = t->client;
+    if (t->stall != NULL)
+        stall_stop(t->stall, client->worker->loop);
+    free(t->stall);
     record_finish(&t->record, client->worker->log, why, ev_now(client->worker->loop));
     snapshot_unref(t->snapshot);
     free(t);
@@ -36,6 +41,23 @@ static void on_stop(struct client *c, bool at_once)
         return;
     relay_cancel(t->relay);
     tunnel_end(t, ERR_SHUTDOWN);
+}
+
+static struct stall_view on_look(void *ctx)
+{
+    const struct tunnel *t = ctx;
+    return (struct stall_view){
+        .waiting = relay_is_blocked(t->relay),
+        .moved = t->record.bytes_up + t->record.bytes_down,
+        .unsent = relay_unsent(t->relay),
+    };
+}
+
+static void on_stalled(void *ctx)
+{
+    struct tunnel *t = ctx;
+    relay_cancel(t->relay);
+    tunnel_end(t, ERR_STALLED);
 }
 
 /* Our answer is on its way before anything else is set up. What is left of it, and what the
@@ -81,4 +103,9 @@ void tunnel_start(struct client *client, struct stream *upstream, struct buf ahe
     };
     client->stream = NULL;
     t->relay = relay_start(&ends, on_relay_done, t);
+    if (client->terminated) {
+        t->stall = mem_alloc(sizeof *t->stall);
+        stall_watch(t->stall, client->worker->loop, t->snapshot->limits.request_body_ms, on_look,
+                    on_stalled, t);
+    }
 }

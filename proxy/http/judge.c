@@ -53,8 +53,7 @@ static bool rules_agree(struct http_session *s, const struct authority *a,
                         const struct head_text *head)
 {
     struct request *r = &s->request;
-    enum err err =
-        request_judge(r, head->method, head->method_len, head->target, head->target_len);
+    enum err err = request_judge(r, head->method, head->method_len, head->target, head->target_len);
     if (err == ERR_NONE)
         return true;
     struct buf url;
@@ -120,9 +119,8 @@ static bool host_agrees(struct http_session *s, const struct authority *a, const
     request_violation_http(r, s->worker, head->method, head->method_len, buf_cstr(&url), why);
     buf_free(&url);
     /* The one mistake of a client with several names need not cost it a tunnel. */
-    session_refuse(
-        s, ERR_MISDIRECTED,
-        &(struct refusal){.body = why, .reason = why, .keep = s->inside != NULL});
+    session_refuse(s, ERR_MISDIRECTED,
+                   &(struct refusal){.body = why, .reason = why, .keep = s->inside != NULL});
     return false;
 }
 

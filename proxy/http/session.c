@@ -39,7 +39,7 @@ static void session_free(struct http_session *s)
     if (s->egress != NULL)
         egress_cancel(s->egress);
     session_timer_stop(s);
-    ev_timer_stop(s->worker->loop, &s->stall);
+    stall_stop(&s->stall, s->worker->loop);
     budget_report(&s->worker->budget, &s->held, 0);
     buf_free(&s->in);
     buf_free(&s->out);
@@ -67,17 +67,6 @@ struct client *session_release(struct http_session *s)
     return client;
 }
 
-/* A client that takes nothing holds a tunnel's slot. */
-static void watch_stall(struct http_session *s, bool moved)
-{
-    if (s->inside == NULL)
-        return;
-    if (buf_len(&s->out) == 0)
-        ev_timer_stop(s->worker->loop, &s->stall);
-    else if (moved || !ev_is_active(&s->stall))
-        ev_timer_again(s->worker->loop, &s->stall);
-}
-
 bool session_flush(struct http_session *s)
 {
     if (buf_len(&s->out) == 0)
@@ -89,10 +78,10 @@ bool session_flush(struct http_session *s)
     }
     if (n > 0) {
         buf_consume(&s->out, (size_t)n);
+        s->sent += (uint64_t)n;
         if (s->state == HTTP_EXCHANGE)
             s->request.record.bytes_down += (uint64_t)n;
     }
-    watch_stall(s, n > 0);
     return true;
 }
 
@@ -186,6 +175,14 @@ static enum step end_idle(struct http_session *s, enum err why)
     return STEP_GONE;
 }
 
+/* A kept connection does not keep the memory of its largest request; with TLS, which holds some by
+ * itself, it keeps none. */
+static void give_back(const struct http_session *s, struct buf *b)
+{
+    if (buf_len(b) == 0 && (b->cap > READ_SIZE || s->inside != NULL))
+        buf_free(b);
+}
+
 /* Some clients end a body with a line end too many: it does not begin a request. */
 static void skip_empty_lines(struct http_session *s)
 {
@@ -199,6 +196,7 @@ static enum step take_head(struct http_session *s)
     const struct limits *limits = session_limits(s);
     skip_empty_lines(s);
     if (buf_len(&s->in) == 0) {
+        give_back(s, &s->in);
         if (s->client_ended || s->worker->stopping)
             return end_idle(s, ERR_NONE);
         if (s->timeout_error == ERR_NONE)
@@ -255,13 +253,6 @@ static enum step drop_body(struct http_session *s)
     return STEP_WAIT;
 }
 
-/* A kept connection does not keep the memory of its largest request. */
-static void give_back(struct buf *b)
-{
-    if (buf_len(b) == 0 && b->cap > READ_SIZE)
-        buf_free(b);
-}
-
 static enum step finish_answer(struct http_session *s)
 {
     if (!session_flush(s))
@@ -278,8 +269,7 @@ static enum step finish_answer(struct http_session *s)
     }
     session_timer_stop(s);
     body_decoder_free(&s->body);
-    give_back(&s->out);
-    give_back(&s->in);
+    give_back(s, &s->out);
     if (s->head.capacity > FIELDS_KEPT)
         head_free(&s->head);
     s->state = HTTP_HEAD;
@@ -397,11 +387,19 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     }
 }
 
-static void on_stall(struct ev_loop *loop, ev_timer *timer, int revents)
+static struct stall_view on_look(void *ctx)
 {
-    (void)loop;
-    (void)revents;
-    session_abort(timer->data, ERR_CLIENT_GONE, true);
+    const struct http_session *s = ctx;
+    return (struct stall_view){
+        .waiting = buf_len(&s->out) != 0,
+        .moved = s->sent,
+        .unsent = stream_unsent(s->client->stream),
+    };
+}
+
+static void on_stalled(void *ctx)
+{
+    session_abort(ctx, ERR_STALLED, true);
 }
 
 static void on_stop(struct client *c, bool at_once)
@@ -427,9 +425,12 @@ static void start(struct client *client, struct buf *first, struct inside *insid
     /* Own answers, rewritten response heads and one chunk of a body. */
     buf_init(&s->out, 4 * (size_t)session_limits(s)->response_head_bytes + 2 * RELAY_CHUNK);
     head_init(&s->head);
+    body_decoder_init(&s->body, BODY_NONE, 0, 0);
     ev_init(&s->timer, on_timer);
-    ev_timer_init(&s->stall, on_stall, 0, session_limits(s)->request_body_ms / 1e3);
-    s->timer.data = s->stall.data = s;
+    s->timer.data = s;
+    if (inside != NULL)
+        stall_watch(&s->stall, s->worker->loop, session_limits(s)->request_body_ms, on_look,
+                    on_stalled, s);
     client->owner = s;
     client->stop = on_stop;
     stream_set_handler(client->stream, on_client, s);

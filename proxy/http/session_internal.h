@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "proxy/egress/egress.h"
 #include "proxy/egress/request.h"
+#include "proxy/egress/stall.h"
 #include "proxy/http/chunked.h"
 #include "proxy/http/head.h"
 #include "proxy/http/respond.h"
@@ -47,7 +48,8 @@ struct http_session {
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
     size_t held;               /* reported to the worker's budget */
     ev_timer timer;
-    ev_timer stall; /* inside: runs while bytes wait for a client that takes none */
+    struct stall stall;     /* inside a tunnel */
+    uint64_t sent;          /* bytes the client took */
     enum err timeout_error; /* what the timer's end means */
     uint32_t auth_failures;
     bool connect;      /* the current request is a CONNECT */
@@ -124,7 +126,8 @@ bool revocation_answer(struct http_session *s, const uint8_t *p);
 /* judge.c, on a request whose head is at p. */
 struct authority;
 /* Where it goes. Inside a terminated tunnel that is settled: the target is a path, byte for byte,
- * or an absolute URI of which the path alone counts; a->path is 0 for the former. False: refused. */
+ * or an absolute URI of which the path alone counts; a->path is 0 for the former. False: refused.
+ */
 bool judge_target(struct http_session *s, const uint8_t *p, struct authority *a);
 /* requireHostMatch and network.rules, once it is authorised. False: refused. */
 bool judge_request(struct http_session *s, const uint8_t *p, const struct authority *a);

@@ -345,6 +345,16 @@ struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void 
     return r;
 }
 
+bool relay_is_blocked(const struct relay *r)
+{
+    return waiting(&r->up) != 0 || waiting(&r->down) != 0;
+}
+
+size_t relay_unsent(const struct relay *r)
+{
+    return stream_unsent(r->client) + stream_unsent(r->upstream);
+}
+
 void relay_cancel(struct relay *r)
 {
     stream_reset(&r->client);

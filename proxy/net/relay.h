@@ -34,6 +34,10 @@ struct relay_ends {
 };
 
 struct relay *relay_start(const struct relay_ends *ends, relay_done *done, void *ctx);
+/* Bytes wait for a side that takes none just now. */
+bool relay_is_blocked(const struct relay *relay);
+/* Bytes that the kernel holds for either side. */
+size_t relay_unsent(const struct relay *relay);
 /* Closes both streams with a reset; no call back. */
 void relay_cancel(struct relay *relay);
 

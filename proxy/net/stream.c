@@ -1,6 +1,7 @@
 #include "proxy/net/stream.h"
 
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -74,6 +75,12 @@ struct stream *stream_plain(struct ev_loop *loop, int fd)
 int stream_raw_fd(const struct stream *s)
 {
     return s->ops == &plain_ops ? s->fd : -1;
+}
+
+size_t stream_unsent(const struct stream *s)
+{
+    int n = 0;
+    return ioctl(s->fd, TIOCOUTQ, &n) == 0 && n > 0 ? (size_t)n : 0;
 }
 
 int stream_release(struct stream *s)

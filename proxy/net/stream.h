@@ -75,6 +75,9 @@ int stream_release(struct stream *s);
 /* The socket when its bytes are the stream's bytes, else -1. Still the stream's. */
 int stream_raw_fd(const struct stream *s);
 
+/* Bytes that the kernel has taken but the peer has not. */
+size_t stream_unsent(const struct stream *s);
+
 static inline void stream_set_handler(struct stream *s, stream_handler *handler, void *ctx)
 {
     s->handler = handler;

@@ -104,9 +104,9 @@ static bool bind_session(SSL *ssl, const char *name, const struct hello *hello)
     buf_init(&bound, 2 * HELLO_NAME_MAX + 64);
     buf_printf(&bound, "%s %d %s", name, (int)hello->state,
                hello->state == HELLO_NAME ? hello->name : "");
-    bool done = EVP_Digest(buf_data(&bound), buf_len(&bound), digest, &length, EVP_sha256(),
-                           NULL) == 1 &&
-                SSL_set_session_id_context(ssl, digest, length) == 1;
+    bool done =
+        EVP_Digest(buf_data(&bound), buf_len(&bound), digest, &length, EVP_sha256(), NULL) == 1 &&
+        SSL_set_session_id_context(ssl, digest, length) == 1;
     buf_free(&bound);
     return done;
 }

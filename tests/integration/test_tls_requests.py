@@ -291,6 +291,7 @@ class HostMatch(Inside):
         self.start(requireHostMatch=True)
         good = f"Host: {self.authority}\r\n"
         cases = (
+            ("ok_test", "https://other.test/", good + good, "TLS server name could not be read"),
             ("other.test", "/", good, "TLS server name does not match the request target"),
             ("ok.test", "https://other.test/", good,
              "request-target authority does not match the request target"),
