@@ -11,6 +11,7 @@ const char command_line_usage[] =
     "       srt [options] -c <command>\n"
     "       srt check [--settings <path>] [<host>:<port>...]\n"
     "       srt connect <host> <port>\n"
+    "       srt ca create --out <dir> | srt ca show <file>\n"
     "       srt proxy --settings <path> [--listen <address>...]\n"
     "\n"
     "Runs a command in a box: it writes where the settings say, reads what they do\n"

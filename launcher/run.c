@@ -1,5 +1,7 @@
 #include "launcher/run.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,10 @@
 #include "proxy/settings/load.h"
 #include "proxy/settings/notes.h"
 
-enum { TOKEN_BYTES = 16 };
+enum {
+    TOKEN_BYTES = 16,
+    COMMAND_MAX = 131071 /* the kernel's for one argument (MAX_ARG_STRLEN), its NUL left out */
+};
 
 /* After a signal to srt, and after a dead control channel, the command has this long. */
 static const double GRACE_S = 2.0;
@@ -97,19 +102,13 @@ static bool load_settings(struct run *r)
 }
 
 /* Step 2. The message is whole, as the contract has it. */
-static bool control_channel(const struct run *r)
+static bool control_channel(struct run *r)
 {
-    struct buf error;
-    if (r->line->control_fd < 0)
+    if (buf_len(&r->control_error) == 0)
         return true;
-    buf_init(&error, 4096);
-    bool usable = control_usable(r->line->control_fd, &error);
-    if (!usable) {
-        buf_puts(&error, "\n");
-        run_say(&error);
-    }
-    buf_free(&error);
-    return usable;
+    buf_puts(&r->control_error, "\n");
+    run_say(&r->control_error);
+    return false;
 }
 
 /* A valid line of the control descriptor. */
@@ -262,6 +261,10 @@ static bool watch_violations(struct run *r, struct buf *error)
 {
     if (r->store == NULL)
         return true;
+    if (r->violations_closed) {
+        buf_printf(error, "violations %s: not open for writing", r->line->violations);
+        return false;
+    }
     const struct violations_options options = {.loop = r->loop,
                                                .target = r->line->violations,
                                                .annotate = r->line->annotate,
@@ -270,6 +273,7 @@ static bool watch_violations(struct run *r, struct buf *error)
                                                .ignore = &r->ignore,
                                                .write_allowed = &r->plan.mounts.write_allowed,
                                                .write_denied = &r->plan.mounts.write_denied,
+                                               .read_hidden = &r->plan.mounts.read_hidden,
                                                .store = r->store};
     r->violations = violations_new(&options, error);
     return r->violations != NULL;
@@ -311,6 +315,13 @@ static bool set_up(struct run *r, struct buf *error)
     }
     if (buf_len(&r->command) == 0) {
         buf_puts(error, "No command specified. Use -c <command> or provide command arguments.");
+        return false;
+    }
+    if (buf_len(&r->command) > COMMAND_MAX) {
+        buf_printf(error,
+                   "Sandboxed command is too long for one shell argument even with the mounts "
+                   "passed through a file (%zu bytes; the limit here is %d)",
+                   buf_len(&r->command), COMMAND_MAX);
         return false;
     }
     if (!r->settings->filesystem_disabled) {
@@ -391,12 +402,23 @@ static void release(struct run *r)
     dependencies_free(&r->dependencies);
     signals_free(r->signals);
     buf_wipe(&r->command);
+    buf_free(&r->control_error);
     paths_free(&r->own_files);
     free(r->records);
     if (r->inside >= 0)
         close(r->inside);
     ev_loop_destroy(r->loop);
     free(r);
+}
+
+/* False for fd:N that leads nowhere. */
+static bool violations_target_open(const char *target)
+{
+    static const char prefix[] = "fd:";
+    if (target == NULL || strncmp(target, prefix, sizeof prefix - 1) != 0)
+        return true;
+    long fd = strtol(target + sizeof prefix - 1, NULL, 10);
+    return fd >= 0 && fd <= INT_MAX && fcntl((int)fd, F_GETFD) >= 0;
 }
 
 int run_main(const struct command_line *line, char *const *environment)
@@ -407,6 +429,12 @@ int run_main(const struct command_line *line, char *const *environment)
     r->line = line;
     r->environment = environment;
     r->inside = -1;
+    /* Looked at before anything of ours takes the number of one that is not there; said when its
+     * turn comes. */
+    buf_init(&r->control_error, 4096);
+    if (line->control_fd >= 0)
+        (void)control_usable(line->control_fd, &r->control_error);
+    r->violations_closed = !violations_target_open(line->violations);
     buf_init(&r->command, SIZE_MAX / 2);
     getrlimit(RLIMIT_NOFILE, &r->files);
     getrlimit(RLIMIT_CORE, &r->cores);

@@ -58,12 +58,14 @@ struct run {
     struct violations *violations;
     const struct violation_filter *ignore; /* in force */
     ev_timer grace;
-    int stopped_by;      /* the signal that srt got, 0: none */
-    bool started;        /* the command has been ordered */
-    bool running;        /* ... and executed */
-    bool wrap_again;     /* settings came in while it was being wrapped */
-    bool control_failed; /* before any settings came */
-    bool crashed;        /* the command could not tidy up after itself */
+    int stopped_by;           /* the signal that srt got, 0: none */
+    struct buf control_error; /* why the control descriptor cannot be used; empty: it can */
+    bool violations_closed;   /* --violations names a descriptor that is not there */
+    bool started;             /* the command has been ordered */
+    bool running;             /* ... and executed */
+    bool wrap_again;          /* settings came in while it was being wrapped */
+    bool control_failed;      /* before any settings came */
+    bool crashed;             /* the command could not tidy up after itself */
     int status;
 };
 

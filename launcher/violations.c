@@ -107,12 +107,21 @@ enum judgement {
     WRITE_DENIED   /* at or under a path that no allow opens */
 };
 
-static enum judgement judge(const struct violations *v, const char *path)
+/* `mkdir -p` asks for every directory on the way: one that is there is not refused. */
+static bool is_there_already(const char *syscall, const char *path)
 {
+    struct stat st;
+    return strncmp(syscall, "mkdir", 5) == 0 && path_lstat(path, &st) == 0;
+}
+
+static enum judgement judge(const struct violations *v, const char *syscall, const char *path)
+{
+    const struct paths *hidden = v->options.read_hidden;
     if (paths_cover(v->options.write_denied, path))
         return WRITE_DENIED;
     /* The box has a /dev of its own. */
-    if (path_within(path, "/dev") || paths_cover(v->options.write_allowed, path))
+    if (path_within(path, "/dev") || paths_cover(v->options.write_allowed, path) ||
+        (hidden != NULL && paths_cover(hidden, path)) || is_there_already(syscall, path))
         return WRITE_ALLOWED;
     return WRITE_OUTSIDE;
 }
@@ -142,7 +151,7 @@ static void on_write(void *ctx, int nr, const char *syscall, pid_t pid, const ch
 {
     struct violations *v = ctx;
     char *folded = fold(path);
-    enum judgement judgement = judge(v, folded);
+    enum judgement judgement = judge(v, syscall, folded);
     struct buf line;
 
     (void)nr;

@@ -26,7 +26,8 @@ struct violations_options {
     size_t command_len;
     const struct violation_filter *const *ignore; /* the one in force, changed by updates */
     const struct paths *write_allowed, *write_denied;
-    struct violation_store *store; /* the proxy's; network violations are heard from it */
+    const struct paths *read_hidden; /* where a private tmpfs takes what is written; or NULL */
+    struct violation_store *store;   /* the proxy's; network violations are heard from it */
 };
 
 /* NULL with a line in *error when the target cannot be opened. */

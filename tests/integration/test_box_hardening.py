@@ -329,3 +329,18 @@ class ProtectedNames(BoxCase):
 
 class ProtectedNamesByBubblewrap(ProtectedNames):
     mounts = "bwrap"
+
+
+class Descriptors(BoxCase):
+    def test_a_control_channel_that_is_not_there(self):
+        """srt opens descriptors of its own: none of them is taken for it."""
+        for number in range(3, 16):
+            done = self.box("echo ran", options=("--control-fd", str(number)))
+            self.assertEqual((done.status, done.out), (1, ""), done)
+            self.assertIn(f"--control-fd {number} is not usable", done.err)
+
+    def test_a_command_longer_than_the_kernel_takes(self):
+        self.assertEqual(self.succeeds(": " + "x" * 131000), "")
+        done = self.start("--settings", self.settings_file(self.settings()), "echo", *["x" * 1000] * 200).wait()
+        self.assertEqual(done.status, 1)
+        self.assertIn("Sandboxed command is too long for one shell argument", done.err)

@@ -75,7 +75,8 @@ class Reports(BoxCase):
         self.check_violations([json.loads(line) for line in text.splitlines()])
 
     def test_a_target_that_cannot_be_opened(self):
-        for target in ("/nonexistent/file", "fd:99", "fd:x", "fd:"):
+        closed = [f"fd:{n}" for n in range(3, 16)]  # which srt then opens for itself
+        for target in ("/nonexistent/file", "fd:99", "fd:x", "fd:", *closed):
             with self.subTest(target):
                 done = self.box("echo ran", options=("--violations", target))
                 self.assertEqual((done.status, done.out), (1, ""), done)
@@ -124,7 +125,12 @@ class Reports(BoxCase):
         self.assertEqual(self.outside.read_text(), "x\n")
 
     def test_nothing_to_say(self):
-        done = self.box("true", options=("--annotate",))
+        for command in ("true", "mkdir -p /etc/ssl $PWD/a/b; rm -r a"):
+            done = self.box(command, options=("--annotate",))
+            self.assertEqual(done.err, "", command)
+        hidden = self.folder(self.home / "hidden")
+        done = self.box(f"echo x >{hidden}/lost", self.settings(deny_read=[str(hidden)]),
+                        options=("--annotate",))
         self.assertEqual(done.err, "")
 
     def test_names_cannot_forge_the_block(self):
