@@ -351,7 +351,12 @@ static int give_up(struct run *r, struct buf *error)
         return run_interrupted(r, number);
     if (r->control_failed)
         return run_failure_status(r);
-    return run_failed(r, buf_chars(error), buf_len(error));
+    int status = run_failed(r, buf_chars(error), buf_len(error));
+    if (strstr(buf_cstr(error), "(bwrap) not installed") != NULL)
+        fputs("Install the package bubblewrap: apt-get, dnf, pacman, zypper and apk all have it by "
+              "that name.\n",
+              stderr);
+    return status;
 }
 
 static int run(struct run *r)
