@@ -156,7 +156,8 @@ class Inheritance(BoxCase):
     @quick
     def test_limits(self):
         out = self.succeeds("cat /proc/self/limits",
-                            before=["prlimit", "--nofile=300:4000", "--core=12345:99999"])
+                            before=["prlimit", "--nofile=300:4000", "--core=12345:99999"],
+                            env={"ASAN_OPTIONS": "disable_coredump=0"})  # of a sanitized srt
         self.assertRegex(out, r"Max open files +300 +4000 ")
         self.assertRegex(out, r"Max core file size +12345 +99999 ")
 
