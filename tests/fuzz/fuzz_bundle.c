@@ -54,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_init(&again, OUTPUT_MAX);
     struct certificate_set *set = certificate_set_new();
     size_t found = certificate_set_add_pem(set, data, size, &out);
-    assert(memmem(buf_data(&out), buf_len(&out), "PRIVATE KEY", strlen("PRIVATE KEY")) == NULL);
+    assert(buf_len(&out) == 0 ||
+           memmem(buf_data(&out), buf_len(&out), "PRIVATE KEY", strlen("PRIVATE KEY")) == NULL);
     size_t blocks = check_blocks(&out);
     assert(blocks <= found && (blocks == 0) == (found == 0));
     assert(certificate_set_add_pem(set, data, size, &again) == found && buf_len(&again) == 0);
