@@ -35,7 +35,8 @@ static size_t label_length(const char *p, const char *limit)
 
 void pem_start(struct pem *pem, const void *text, size_t n)
 {
-    *pem = (struct pem){.at = text, .end = (const char *)text + n};
+    const char *at = n != 0 ? text : "";
+    *pem = (struct pem){.at = at, .end = at + n};
 }
 
 /* Moves to the next begin line and behind its label. */
