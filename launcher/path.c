@@ -150,15 +150,6 @@ bool paths_cover(const struct paths *p, const char *path)
     return false;
 }
 
-bool paths_any_beneath(const struct paths *p, const char *path)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        if (path_beneath(p->list[i], path))
-            return true;
-    }
-    return false;
-}
-
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

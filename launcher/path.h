@@ -66,8 +66,6 @@ void paths_add(struct paths *p, char *path);
 bool paths_has(const struct paths *p, const char *path);
 /* True when one of the list is at or above `path`. */
 bool paths_cover(const struct paths *p, const char *path);
-/* True when one of the list is beneath `path`. */
-bool paths_any_beneath(const struct paths *p, const char *path);
 /* Sorts by bytes, so that a directory comes before what is beneath it, and drops duplicates. */
 void paths_sort(struct paths *p);
 void paths_free(struct paths *p); /* the list stays usable and empty */

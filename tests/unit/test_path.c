@@ -265,9 +265,6 @@ static void keeps_lists(void **state)
     assert_false(paths_has(&p, "/a/50"));
     assert_true(paths_cover(&p, "/a/50"));
     assert_false(paths_cover(&p, "/b"));
-    assert_true(paths_any_beneath(&p, "/"));
-    assert_true(paths_any_beneath(&p, "/a"));
-    assert_false(paths_any_beneath(&p, "/a/01"));
     paths_sort(&p);
     assert_int_equal(p.count, 51);
     assert_string_equal(p.list[0], "/a");
