@@ -18,6 +18,11 @@ enum err {
     ERR_ADDRESS,       /* every resolved address is denied */
     ERR_OPAQUE_TUNNEL, /* refuseOpaqueTunnels */
     ERR_MISDIRECTED,   /* requireHostMatch */
+    ERR_METHOD,        /* TRACE, TRACK */
+    ERR_DENIED,        /* a decider's no to a request */
+    ERR_PLAINTEXT_SET, /* a decider's headers for a request in clear text */
+    ERR_HIDDEN_BODY,   /* a body that a decider cannot be shown: of GET, HEAD, OPTIONS */
+    ERR_DECIDER,       /* the decider is away, late, or broke its protocol */
     ERR_AUTH,          /* token missing or wrong */
     ERR_TUNNELS,       /* tlsTerminate.maxTunnels */
 
@@ -25,6 +30,8 @@ enum err {
     ERR_BAD_REQUEST,      /* does not parse */
     ERR_BAD_AUTHORITY,    /* CONNECT target malformed */
     ERR_BAD_TARGET,       /* request-target malformed */
+    ERR_BAD_HOST,         /* destination host is not plain ASCII, where it must be */
+    ERR_UNASKABLE,        /* a request that no decider can be asked about */
     ERR_AMBIGUOUS_TARGET, /* request-target that a rule cannot judge */
     ERR_NO_HOST,          /* HTTP/1.1 without Host */
     ERR_EXPECTATION,      /* Expect other than 100-continue */

@@ -32,8 +32,7 @@ void leaves_free(struct leaves *leaves)
     free(leaves);
 }
 
-/* Makes what the first leaf of a kind needs. */
-static bool prepare(struct ca *ca, enum leaf_kind kind)
+bool leaf_prepare(struct ca *ca, enum leaf_kind kind)
 {
     if (ca->leaves == NULL)
         ca->leaves = mem_alloc(sizeof *ca->leaves);
@@ -44,11 +43,6 @@ static bool prepare(struct ca *ca, enum leaf_kind kind)
             kind == LEAF_RSA ? EVP_RSA_gen(LEAF_RSA_BITS) : EVP_EC_gen("P-256");
     ERR_clear_error();
     return ca->leaves->kinds[kind].key != NULL;
-}
-
-bool leaf_prepare(struct ca *ca)
-{
-    return prepare(ca, LEAF_EC);
 }
 
 /* Printable, and no wildcard: a certificate must not stand for more than the one name. */
@@ -112,7 +106,7 @@ bool leaf_get_at(struct ca *ca, const char *name, size_t n, enum leaf_kind kind,
     X509 *x;
 
     *out = (struct leaf){0};
-    if (!name_ok(name, n) || !prepare(ca, kind))
+    if (!name_ok(name, n) || !leaf_prepare(ca, kind))
         return false;
     EVP_PKEY *key = ca->leaves->kinds[kind].key;
     struct leaf_cache *cache = ca->leaves->kinds[kind].cache;

@@ -25,8 +25,9 @@ struct leaf {
     EVP_PKEY *key; /* of the CA's leaves of this kind */
 };
 
-/* Makes the EC leaf key, so that no tunnel waits for it. False when that fails. */
-bool leaf_prepare(struct ca *ca);
+/* Makes the key of the CA's leaves of a kind, so that no tunnel waits for it: an RSA key takes a
+ * tenth of a second or three. False when that fails. */
+bool leaf_prepare(struct ca *ca, enum leaf_kind kind);
 
 /* The leaf for a name in lower case (an IP literal gives an IP SAN). Minted, or from the cache
  * unless within a day of its end. False when minting fails. The caller gets references of its own:

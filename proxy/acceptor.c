@@ -55,7 +55,7 @@ static void on_first_byte(void *ctx, struct stream *stream, int events)
     struct buf first;
     buf_init(&first, FIRST_READ);
     buf_append(&first, w->scratch, (size_t)n);
-    if (w->scratch[0] == 4 || w->scratch[0] == 5)
+    if (!w->snapshot->proxy_only && (w->scratch[0] == 4 || w->scratch[0] == 5))
         socks_session_start(client, &first);
     else
         http_session_start(client, &first);

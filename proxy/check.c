@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/secret.h"
+#include "decider/decider.h"
 #include "proxy/check_lines.h"
 #include "proxy/net/listen.h"
 #include "proxy/settings/notes.h"
@@ -116,9 +117,18 @@ static bool parse_destination(const char *s, size_t *host, uint16_t *port)
     return *p == '\0' && value <= 65535;
 }
 
+/* What becomes of a destination that no rule of the settings decides. */
+static const char *undecided(const struct snapshot *s)
+{
+    if (s->decider_proto == 0)
+        return "no rule decides; denied where nobody can be asked";
+    if (s->decider_proto == 1 || s->decider_level == DECIDER_REQUESTS)
+        return "no rule here decides; denied unless the decider's own lists allow it";
+    return "no rule here decides; the decider would be asked, unless its own lists decide";
+}
+
 /* One line for a person: verdict, destination, rule, reason. */
-static void show_decision(const struct policy *policy, const char *argument, size_t n,
-                          uint16_t port)
+static void show_decision(const struct snapshot *s, const char *argument, size_t n, uint16_t port)
 {
     static const char *const names[] = {
         [VERDICT_ALLOW] = "allow", [VERDICT_DENY] = "deny", [VERDICT_ASK] = "ask"};
@@ -127,7 +137,7 @@ static void show_decision(const struct policy *policy, const char *argument, siz
     struct buf text, line;
     buf_init(&text, 2 * SETTINGS_FILE_MAX);
     buf_init(&line, SIZE_MAX / 2);
-    policy_decide(policy, argument, n, port, NULL, &canonical, &d);
+    policy_decide(s->policy, argument, n, port, NULL, &canonical, &d);
 
     buf_printf(&text, "%-5s  %s", names[d.verdict], argument);
     if (d.list != NULL)
@@ -135,21 +145,21 @@ static void show_decision(const struct policy *policy, const char *argument, siz
     if (d.verdict == VERDICT_DENY)
         buf_printf(&text, "  %s", d.reason);
     else if (d.verdict == VERDICT_ASK)
-        buf_puts(&text, "  no rule decides; denied where nobody can be asked");
+        buf_printf(&text, "  %s", undecided(s));
     settings_line(&line, buf_cstr(&text), buf_len(&text));
     fwrite(buf_data(&line), 1, buf_len(&line), stdout);
     buf_free(&text);
     buf_free(&line);
 }
 
-static int check_hosts(const struct policy *policy, const struct options *o)
+static int check_hosts(const struct snapshot *s, const struct options *o)
 {
     int status = EXIT_OK;
     for (int i = 0; i < o->host_count; i++) {
         size_t n;
         uint16_t port;
         if (parse_destination(o->hosts[i], &n, &port))
-            show_decision(policy, o->hosts[i], n, port);
+            show_decision(s, o->hosts[i], n, port);
         else
             status = usage_error("%s is not HOST:PORT, as in www.example.com:443", o->hosts[i]);
     }
@@ -187,6 +197,34 @@ static void show_limits(const struct limits *l)
 #undef SHOW
 }
 
+/* One line for a person: which decider, and what it is asked about. */
+static void show_decider(const struct snapshot *s)
+{
+    static const char *const levels[] = {[0] = "what its hello asks for",
+                                         [DECIDER_CONNECTIONS] = "connections",
+                                         [DECIDER_REQUESTS] = "requests",
+                                         [DECIDER_CONNECTIONS | DECIDER_REQUESTS] =
+                                             "connections and requests"};
+    const char *level = levels[s->decider_proto == 1 ? DECIDER_REQUESTS : s->decider_level];
+    struct buf text, line;
+    buf_init(&text, SETTINGS_FILE_MAX + 1000);
+    buf_init(&line, SIZE_MAX / 2);
+    if (s->decider_exec != NULL)
+        buf_printf(&text, "decider: exec %s", s->decider_exec);
+    else if (s->decider_unix != NULL)
+        buf_printf(&text, "decider: unix %s", s->decider_unix);
+    else
+        buf_puts(&text, "decider: from the command line");
+    buf_printf(&text, ", protocol %u, asked about %s, %u ms for each verdict", s->decider_proto,
+               level, s->decider_timeout_ms);
+    if (s->decider_proto == 1)
+        buf_puts(&text, "; it decides everything, and every tunnel is opened");
+    settings_line(&line, buf_cstr(&text), buf_len(&text));
+    fwrite(buf_data(&line), 1, buf_len(&line), stdout);
+    buf_free(&text);
+    buf_free(&line);
+}
+
 /* What a gateway would stumble over at its start, behind the schema. */
 static bool check_gateway(const struct snapshot *s)
 {
@@ -216,9 +254,11 @@ static int check(const struct snapshot *snapshot, const struct options *o)
     if (o->show)
         show_limits(&snapshot->limits);
     if (o->host_count != 0)
-        return check_hosts(snapshot->policy, o);
+        return check_hosts(snapshot, o);
     if (!check_gateway(snapshot))
         return EXIT_INVALID;
+    if (snapshot->decider_proto != 0)
+        show_decider(snapshot);
     if (!o->show)
         puts("ok");
     return EXIT_OK;

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "proxy/acceptor.h"
+#include "proxy/egress/answers.h"
 #include "proxy/egress/bridge.h"
 #include "proxy/egress/peers.h"
 #include "proxy/egress/pool.h"
@@ -107,7 +108,7 @@ static bool open_parts(struct core *c, const struct core_options *o, struct buf 
     w->pool = pool_new(w->loop, w->dialer.interfaces);
     w->tls = tls_upstream_new(o->short_lived);
     if (o->ca != NULL)
-        w->tls_server = tls_server_new(o->ca);
+        w->tls_server = tls_server_new(o->ca, o->short_lived);
     if (w->tls == NULL || (o->ca != NULL && w->tls_server == NULL)) {
         buf_puts(error, "no TLS context could be made");
         return false;
@@ -172,6 +173,7 @@ void core_free(struct core *c)
         tls_upstream_free(w->tls);
     tls_server_free(w->tls_server);
     worker_forget_told(w);
+    answers_free(w->answers);
     record_log_close(w->log);
     snapshot_unref(w->snapshot);
     free(c->attribution);

@@ -25,7 +25,8 @@ struct core_options {
     const char *token;         /* NULL: clients need none; stays the caller's */
     /* Clients that present no credentials at all are served too (a listener inside a box). */
     bool token_optional;
-    /* Root certificates are read at the first connection that needs them, not at once. */
+    /* Root certificates are read, and the key of RSA leaves is made, at the first connection that
+     * needs them, not at once. */
     bool short_lived;
     /* The command that requests of clients without an attribution key are attributed to, whole and
      * as text (its key is made from it), or NULL. A client that presents its key is the same. */

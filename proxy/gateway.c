@@ -9,29 +9,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
-#include "proxy/acceptor.h"
-#include "proxy/core.h"
+#include "decider/remote.h"
 #include "proxy/egress/record.h"
-#include "proxy/gateway_options.h"
+#include "proxy/gateway_internal.h"
 #include "proxy/port_file.h"
 #include "proxy/self_parent.h"
-#include "proxy/settings/notes.h"
 
-enum { STATUS_OK = 0, STATUS_SETTINGS = 1, STATUS_USAGE = 2 };
-
-struct gateway {
-    struct ev_loop *loop;
-    struct core *core;
-    struct worker *worker; /* the core's */
-    struct listener *listeners[LISTENERS_MAX];
-    struct acceptor *acceptors[LISTENERS_MAX];
-    size_t listener_count, acceptor_count;
-    struct secret *token;
-    struct ca *ca;          /* NULL: TLS is passed through */
-    const char *stopped_by; /* signal name */
-    ev_signal term, interrupt, hangup;
-    ev_timer drain;
-};
+/* What answers under way have when the decider or the host is gone. */
+enum { PROXY_ONLY_DRAIN_MS = 1000 };
 
 static void emptied(void *ctx)
 {
@@ -54,19 +39,25 @@ static void on_drained(struct ev_loop *loop, ev_timer *timer, int revents)
     worker_stop(g->worker, true);
 }
 
+void gateway_stop(struct gateway *g, const char *why, bool at_once)
+{
+    uint32_t drain_ms = g->proxy_only ? PROXY_ONLY_DRAIN_MS : g->worker->snapshot->limits.drain_ms;
+    if (g->stopped_by == NULL) {
+        ev_timer_set(&g->drain, drain_ms / 1e3, 0);
+        ev_timer_start(g->loop, &g->drain);
+        g->stopped_by = why;
+    }
+    stop_accepting(g);
+    worker_stop(g->worker, at_once);
+}
+
 /* The first signal lets what is under way finish; a second one does not wait. */
 static void on_stop_signal(struct ev_loop *loop, ev_signal *signal, int revents)
 {
     struct gateway *g = signal->data;
-    bool again = g->stopped_by != NULL;
+    (void)loop;
     (void)revents;
-    g->stopped_by = signal->signum == SIGINT ? "SIGINT" : "SIGTERM";
-    stop_accepting(g);
-    if (!again) {
-        ev_timer_set(&g->drain, g->worker->snapshot->limits.drain_ms / 1e3, 0);
-        ev_timer_start(loop, &g->drain);
-    }
-    worker_stop(g->worker, again);
+    gateway_stop(g, signal->signum == SIGINT ? "SIGINT" : "SIGTERM", g->stopped_by != NULL);
 }
 
 static void on_hangup(struct ev_loop *loop, ev_signal *signal, int revents)
@@ -85,6 +76,34 @@ static int fail(const char *message)
 {
     log_error("%s", message);
     return STATUS_USAGE;
+}
+
+static void on_report(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    unsigned long size, resident;
+    FILE *f = fopen("/proc/self/statm", "re");
+    (void)loop;
+    (void)timer;
+    (void)revents;
+    if (f == NULL)
+        return;
+    if (fscanf(f, "%lu %lu", &size, &resident) == 2)
+        fprintf(stderr, "srt-proxy rss %lu\n", resident * (unsigned long)sysconf(_SC_PAGESIZE));
+    fclose(f);
+}
+
+/* For hosts that cannot look at the memory of other processes. */
+static void report_memory(struct gateway *g)
+{
+    const char *text = getenv("SRT_PROXY_REPORT_RSS_MS");
+    char *end;
+    if (text == NULL)
+        return;
+    long ms = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || ms <= 0)
+        return;
+    g->report.repeat = (double)ms / 1e3;
+    ev_timer_again(g->loop, &g->report);
 }
 
 static bool open_listener(struct gateway *g, const struct listen_spec *spec, unsigned flags,
@@ -127,28 +146,25 @@ static bool open_listeners(struct gateway *g, const struct gateway_options *o, s
     }
     for (size_t i = 0; i < g->listener_count; i++)
         if (!g->listeners[i]->loopback && g->token == NULL)
-            log_warning("%s: anyone who can reach this address can use it: clients need no "
-                        "credentials",
+            log_warning("%s is unauthenticated: anyone who can reach this address can use it",
                         g->listeners[i]->address);
     return true;
 }
 
-/* Takes the snapshot over. */
-static bool open_core(struct gateway *g, struct snapshot *snapshot, const struct gateway_options *o,
-                      struct buf *error)
+static bool open_core(struct gateway *g, struct buf *error)
 {
+    struct snapshot *snapshot = g->snapshot;
     if (snapshot->token_file != NULL) {
         g->token = secret_read_file(snapshot->token_file, SECRET_TOKEN_MAX, error);
-        if (g->token == NULL) {
-            snapshot_unref(snapshot);
+        if (g->token == NULL)
             return false;
-        }
     }
+    g->snapshot = NULL;
     g->core = core_new(
         &(struct core_options){
             .loop = g->loop,
             .snapshot = snapshot,
-            .log = o->log != NULL ? o->log : snapshot->log_file,
+            .log = g->options->log != NULL ? g->options->log : snapshot->log_file,
             .token = g->token != NULL ? (const char *)g->token->bytes : NULL,
             .ca = g->ca,
         },
@@ -169,21 +185,43 @@ static void watch_signal(struct gateway *g, ev_signal *signal, int number,
     ev_signal_start(g->loop, signal);
 }
 
-static void serve(struct gateway *g)
+void gateway_serve(struct gateway *g)
 {
-    watch_signal(g, &g->term, SIGTERM, on_stop_signal);
-    watch_signal(g, &g->interrupt, SIGINT, on_stop_signal);
-    watch_signal(g, &g->hangup, SIGHUP, on_hangup);
-    ev_timer_init(&g->drain, on_drained, 0, 0);
-    g->drain.data = g;
+    g->serving = true;
     for (size_t i = 0; i < g->listener_count; i++) {
         fprintf(stderr, "srt proxy: serving %s\n", g->listeners[i]->address);
         g->acceptors[i] = acceptor_new(g->worker, g->listeners[i]);
         g->listeners[i] = NULL;
     }
     g->acceptor_count = g->listener_count;
+}
+
+static bool open_all(struct gateway *g, struct buf *error)
+{
+    const struct gateway_options *o = g->options;
+    return open_core(g, error) && open_listeners(g, o, error) &&
+           self_parent_absent(g->worker->snapshot->routes, g->listeners, g->listener_count,
+                              g->worker->dialer.interfaces, error) &&
+           (o->port_file == NULL ||
+            port_file_write(o->port_file, g->listeners, g->listener_count, error)) &&
+           gateway_watch_lifeline(g, error) && gateway_open_decider(g, error);
+}
+
+/* Until it is stopped, or cannot start after all. */
+static int run(struct gateway *g)
+{
+    watch_signal(g, &g->term, SIGTERM, on_stop_signal);
+    watch_signal(g, &g->interrupt, SIGINT, on_stop_signal);
+    watch_signal(g, &g->hangup, SIGHUP, on_hangup);
+    report_memory(g);
+    /* Without a decider's word nothing may pass, so nobody is let in before it. */
+    if (g->decider == NULL)
+        gateway_serve(g);
     ev_run(g->loop, 0);
+    if (g->stopped_by == NULL)
+        return fail(buf_cstr(&g->failure));
     fprintf(stderr, "srt proxy: stopped (%s)\n", g->stopped_by);
+    return STATUS_OK;
 }
 
 static void release(struct gateway *g)
@@ -192,9 +230,15 @@ static void release(struct gateway *g)
     for (size_t i = 0; i < g->listener_count; i++)
         listener_close(&g->listeners[i]);
     core_free(g->core);
+    remote_free(g->decider);
+    snapshot_unref(g->snapshot);
     ca_unref(g->ca);
     secret_free(g->token);
+    json_decref(g->document);
+    buf_free(&g->failure);
     ev_timer_stop(g->loop, &g->drain);
+    ev_timer_stop(g->loop, &g->report);
+    ev_io_stop(g->loop, &g->lifeline);
     ev_signal_stop(g->loop, &g->term);
     ev_signal_stop(g->loop, &g->interrupt);
     ev_signal_stop(g->loop, &g->hangup);
@@ -202,68 +246,28 @@ static void release(struct gateway *g)
     free(g);
 }
 
-static int run(const struct gateway_options *o, struct snapshot *snapshot, struct ca *ca)
-{
-    struct gateway *g = mem_alloc(sizeof *g);
-    struct buf error;
-    int status = STATUS_OK;
-
-    g->loop = ev_default_loop(EVFLAG_AUTO);
-    g->ca = ca;
-    buf_init(&error, 4096);
-    if (!open_core(g, snapshot, o, &error) || !open_listeners(g, o, &error) ||
-        !self_parent_absent(snapshot->routes, g->listeners, g->listener_count,
-                            g->worker->dialer.interfaces, &error) ||
-        (o->port_file != NULL &&
-         !port_file_write(o->port_file, g->listeners, g->listener_count, &error)))
-        status = fail(buf_cstr(&error));
-    else
-        serve(g);
-    buf_free(&error);
-    release(g);
-    return status;
-}
-
-/* The settings name a CA for the tunnels that are terminated. *ca stays NULL without. */
-static bool load_ca(const struct snapshot *snapshot, struct ca **ca, struct buf *warnings,
-                    struct buf *error)
-{
-    struct buf why;
-    if (!snapshot->tls_terminate)
-        return true;
-    buf_init(&why, 8192);
-    *ca = ca_load(snapshot->tls_ca_certificate, snapshot->tls_ca_key, &why);
-    if (*ca != NULL) {
-        ca_warnings(*ca, warnings);
-    } else {
-        buf_puts(error, "Error: ");
-        settings_line(error, buf_cstr(&why), buf_len(&why));
-    }
-    buf_free(&why);
-    return *ca != NULL;
-}
-
 static int start(const struct gateway_options *o)
 {
-    struct buf warnings, error;
-    int status = STATUS_SETTINGS;
-
-    if (o->settings == NULL)
-        return fail("a decider is required (--decider-fd, or --decider-in and --decider-out)");
-    buf_init(&warnings, 1 << 20);
-    buf_init(&error, 1 << 20);
-    struct snapshot *snapshot =
-        snapshot_load(o->settings, SETTINGS_GATEWAY, true, &warnings, &error);
-    struct ca *ca = NULL;
-    bool usable = snapshot != NULL && load_ca(snapshot, &ca, &warnings, &error);
-    struct buf *said = usable ? &warnings : &error;
-    fd_write_all(STDERR_FILENO, buf_data(said), buf_len(said));
-    buf_free(&warnings);
+    if (o->settings == NULL && !gateway_options_have_decider(o))
+        return fail(GATEWAY_DECIDER_REQUIRED);
+    struct gateway *g = mem_alloc(sizeof *g);
+    struct buf error;
+    g->options = o;
+    g->loop = ev_default_loop(EVFLAG_AUTO);
+    buf_init(&g->failure, 4096);
+    buf_init(&error, 4096);
+    ev_init(&g->drain, on_drained);
+    ev_init(&g->report, on_report);
+    ev_init(&g->lifeline, NULL);
+    ev_init(&g->term, NULL);
+    ev_init(&g->interrupt, NULL);
+    ev_init(&g->hangup, NULL);
+    g->drain.data = g;
+    int status = gateway_configure(g);
+    if (status == STATUS_OK)
+        status = open_all(g, &error) ? run(g) : fail(buf_cstr(&error));
     buf_free(&error);
-    if (usable)
-        status = run(o, snapshot, ca);
-    else
-        snapshot_unref(snapshot);
+    release(g);
     return status;
 }
 

@@ -144,7 +144,9 @@ void record_set_decision(struct record *r, const struct decision *d)
     MEM_FREE(r->entry);
     if (d->list != NULL) {
         buf_init(&rule, TEXT_ROOM);
-        buf_printf(&rule, "%s[%zu]", d->list, d->index);
+        buf_puts(&rule, d->list);
+        if (d->entry != NULL)
+            buf_printf(&rule, "[%zu]", d->index);
         r->rule = mem_dup(buf_cstr(&rule));
         buf_free(&rule);
     }

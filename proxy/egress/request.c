@@ -24,6 +24,8 @@ void request_begin(struct request *r, const struct client *c, enum record_via vi
 void request_set_user(struct request *r, const char *user, size_t n)
 {
     size_t len;
+    free(r->user);
+    r->user = memchr(user, '\0', n) == NULL ? mem_dup_n(user, n) : NULL;
     const char *encoded = attribution_encoded(user, n, &len);
     if (encoded == NULL)
         return;
@@ -107,24 +109,22 @@ void request_set_destination(struct request *r, const char *host, size_t n, uint
     record_set_host(&r->record, host, n);
 }
 
-bool request_authorise(struct request *r, struct worker *w, const char *host, size_t n,
-                       uint16_t port)
+enum authorisation request_authorise(struct request *r, struct worker *w,
+                                     struct approvals *approved, const char *host, size_t n,
+                                     uint16_t port, request_decided *decided, void *ctx)
 {
     struct decision *d = &r->decision;
     request_set_destination(r, host, n, port);
     policy_decide(r->snapshot->policy, host, n, port, NULL, &r->host, d);
-    if (d->verdict == VERDICT_ASK) {
-        /* Nobody to ask: what no rule allows is denied. */
-        d->verdict = VERDICT_DENY;
-        d->reason = POLICY_NOT_LISTED;
-    }
     if (r->host.len != 0)
         record_set_host(&r->record, r->host.text, r->host.len);
+    if (d->verdict == VERDICT_ASK)
+        return request_ask(r, w, approved, decided, ctx);
     record_set_decision(&r->record, d);
     if (d->verdict == VERDICT_ALLOW)
-        return true;
+        return AUTHORISATION_GIVEN;
     request_violation(r, w, host, n, d->reason);
-    return false;
+    return AUTHORISATION_DENIED;
 }
 
 enum err request_judge(struct request *r, const char *method, size_t method_len, const char *target,
@@ -194,13 +194,22 @@ void request_refused(struct request *r, enum err err, unsigned status, const cha
         r->record.verdict = RECORD_DENY;
 }
 
+/* Lets go of all but the record and the settings. */
+static void forget(struct request *r)
+{
+    request_stop_asking(r);
+    free(r->spelled);
+    free(r->key);
+    free(r->user);
+    free(r->reason);
+    memset(r, 0, sizeof *r);
+}
+
 void request_hand_over(struct request *r, struct record *record, struct snapshot **snapshot)
 {
     *record = r->record;
     *snapshot = r->snapshot;
-    free(r->spelled);
-    free(r->key);
-    memset(r, 0, sizeof *r);
+    forget(r);
 }
 
 void request_end(struct request *r, struct worker *w, enum err close)
@@ -209,7 +218,5 @@ void request_end(struct request *r, struct worker *w, enum err close)
         return;
     record_finish(&r->record, w->log, close, ev_now(w->loop));
     snapshot_unref(r->snapshot);
-    free(r->spelled);
-    free(r->key);
-    memset(r, 0, sizeof *r);
+    forget(r);
 }

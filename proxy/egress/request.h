@@ -12,15 +12,33 @@
 /* The reason of a rule that gives none. */
 #define REQUEST_DENIED "request denied by a rule"
 
+/* decision.list of what a decider answered, without an entry. */
+#define DECIDER_LIST "decider"
+
+struct asking;
+
 struct request {
     struct snapshot *snapshot; /* the settings this request is judged by; NULL: none begun */
     struct host host;          /* canonical */
     uint16_t port;
     struct decision decision;
-    char *key;     /* the attribution key as the client presented it, encoded; NULL: none */
-    char *spelled; /* the client's text of the host, for refusals and violation lines */
+    unsigned status;       /* for a denial, that a decider asked for; 0: none did */
+    bool by_decider;       /* it was a decider who allowed the connection */
+    char *key;             /* the attribution key as the client presented it, encoded; NULL: none */
+    char *user;            /* the proxy user name it presented; NULL: none */
+    char *spelled;         /* the client's text of the host, for refusals and violation lines */
+    char *reason;          /* what decision.reason points to when a decider gave it */
+    struct asking *asking; /* a decider's answer is awaited; NULL: none is */
     struct record record;
 };
+
+/* Hosts that a decider allowed on one client connection, which is not asked about them again. */
+struct approvals {
+    struct buf keys;
+};
+void approvals_init(struct approvals *a);
+void approvals_free(struct approvals *a);
+void approvals_add(struct approvals *a, const struct host *host, uint16_t port);
 
 /* Starts a request: its clock, its settings, its client. */
 void request_begin(struct request *r, const struct client *c, enum record_via via);
@@ -35,9 +53,27 @@ void request_set_key(struct request *r, const char *key);
 /* Names the destination, for refusals that come before any decision. */
 void request_set_destination(struct request *r, const char *host, size_t n, uint16_t port);
 
-/* The one authorisation call. False: denied, r->decision says why; the violation is recorded. */
-bool request_authorise(struct request *r, struct worker *w, const char *host, size_t n,
-                       uint16_t port);
+enum authorisation {
+    AUTHORISATION_GIVEN,
+    AUTHORISATION_DENIED,  /* r->decision says why; the violation is recorded */
+    AUTHORISATION_AWAITED, /* the decider is asked, `decided` is called once */
+    AUTHORISATION_UNKNOWN  /* the decider is away: ERR_DECIDER */
+};
+
+/* The decider's answer: ERR_NONE, ERR_POLICY (as AUTHORISATION_DENIED), ERR_DECIDER. Not called for
+ * a request that ended before. */
+typedef void request_decided(void *ctx, enum err err);
+
+/* The one authorisation call. approved: what the connection may go to already by a decider's word,
+ * and learns; or NULL. r stays where it is while an answer is awaited. */
+enum authorisation request_authorise(struct request *r, struct worker *w,
+                                     struct approvals *approved, const char *host, size_t n,
+                                     uint16_t port, request_decided *decided, void *ctx);
+
+/* request_ask.c, for request_authorise(): what no rule decides. */
+enum authorisation request_ask(struct request *r, struct worker *w, struct approvals *approved,
+                               request_decided *decided, void *ctx);
+void request_stop_asking(struct request *r);
 
 /* The request rules on a request to an authorised destination; target: as request_rules_decide()
  * takes it. ERR_NONE: allowed. ERR_POLICY, ERR_AMBIGUOUS_TARGET: r->decision says why, and the

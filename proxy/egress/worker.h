@@ -22,8 +22,10 @@
 #include "proxy/tls/upstream.h"
 
 struct acceptor;
+struct answers;
 struct bridge;
 struct client;
+struct decider;
 struct peer;
 struct peers;
 struct pool;
@@ -50,6 +52,8 @@ struct worker {
     struct pool *pool;                  /* idle connections to servers */
     struct record_log *log;             /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
+    struct answers *answers;            /* of the decider, that hold for a while; NULL: none yet */
+    struct decider *decider;            /* answers what rules leave open; NULL: nobody does */
     const char *token;                  /* NULL: clients need none */
     bool token_optional;     /* clients that present no credentials are served all the same */
     const char *attribution; /* text of the key of those that present none, or NULL */

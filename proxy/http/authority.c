@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "proxy/http/field.h"
 #include "proxy/http/target.h"
+#include "proxy/policy/address.h"
 
 enum { PORT_MAX = 65535, PORT_HTTP = 80, PORT_HTTPS = 443 };
 
@@ -81,13 +82,14 @@ bool authority_parse_absolute(const char *s, size_t n, struct authority *out)
     size_t at = scheme_length(s, n, &out->https);
     if (at == 0)
         return false;
-    size_t host = at;
+    size_t scheme = at, host = at;
     for (; at < n && s[at] != '/' && s[at] != '?' && s[at] != '#'; at++) {
         if (byte_is((uint8_t)s[at], BYTE_NO_AUTHORITY))
             return false;
         if (s[at] == '@')
             host = at + 1;
     }
+    out->user = host != scheme;
     out->path = at;
 
     const char *port;
@@ -140,4 +142,28 @@ void authority_format(struct buf *out, const struct host *host, uint16_t port,
     if (default_port == 0 || port != default_port)
         n += (size_t)snprintf(text + n, sizeof text - n, ":%u", (unsigned)port);
     (void)buf_append(out, text, n);
+}
+
+bool authority_is_plain(const struct authority *a)
+{
+    struct address address;
+    if (a->user)
+        return false;
+    if (a->bracketed)
+        return address_parse(a->host, a->host_len, false, &address) && address.family == 6;
+    size_t n = a->host_len;
+    if (n != 0 && a->host[n - 1] == '.')
+        n--;
+    bool in_label = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = a->host[i];
+        bool dot = c == '.';
+        if (dot && !in_label)
+            return false;
+        if (!dot && c != '-' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
+            !(c >= 'A' && c <= 'Z'))
+            return false;
+        in_label = !dot;
+    }
+    return in_label;
 }

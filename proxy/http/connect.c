@@ -69,15 +69,10 @@ static bool terminate(struct http_session *s)
     return false;
 }
 
-/* False: the session is gone. */
-static bool open_tunnel(struct http_session *s, const struct authority *a)
+/* It may go there. False: the session is gone. */
+static bool authorised(struct http_session *s)
 {
     struct request *r = &s->request;
-
-    if (!request_authorise(r, s->worker, a->host, a->host_len, a->port)) {
-        session_refuse_policy(s);
-        return true;
-    }
     if (terminate_applies(s->worker, r->snapshot, &r->host))
         return terminate(s);
     if (r->snapshot->refuse_opaque_tunnels) {
@@ -96,6 +91,38 @@ static bool open_tunnel(struct http_session *s, const struct authority *a)
     return true;
 }
 
+static void on_authorisation(void *ctx, enum err err)
+{
+    struct http_session *s = ctx;
+    if (err == ERR_POLICY)
+        session_refuse_policy(s);
+    else if (err != ERR_NONE)
+        session_refuse(s, err, &(struct refusal){0});
+    else if (!authorised(s))
+        return;
+    session_advance(s);
+}
+
+/* False: the session is gone. */
+static bool open_tunnel(struct http_session *s, const struct authority *a)
+{
+    switch (request_authorise(&s->request, s->worker, NULL, a->host, a->host_len, a->port,
+                              on_authorisation, s)) {
+    case AUTHORISATION_GIVEN:
+        return authorised(s);
+    case AUTHORISATION_DENIED:
+        session_refuse_policy(s);
+        break;
+    case AUTHORISATION_AWAITED:
+        s->state = HTTP_ASKING;
+        break;
+    case AUTHORISATION_UNKNOWN:
+        session_refuse(s, ERR_DECIDER, &(struct refusal){0});
+        break;
+    }
+    return true;
+}
+
 bool connect_begin(struct http_session *s, const uint8_t *p)
 {
     struct request *r = &s->request;
@@ -110,7 +137,8 @@ bool connect_begin(struct http_session *s, const uint8_t *p)
         return false;
     }
     bool there = true;
-    if (!authority_parse_connect(buf_chars(&target), buf_len(&target), &a))
+    if (!authority_parse_connect(buf_chars(&target), buf_len(&target), &a) ||
+        (r->snapshot->proxy_only && !authority_is_plain(&a)))
         session_refuse(s, ERR_BAD_AUTHORITY, &(struct refusal){0});
     else
         there = open_tunnel(s, &a);

@@ -6,6 +6,7 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
+#include "decider/body.h"
 #include "proxy/egress/pool.h"
 #include "proxy/http/headers.h"
 #include "proxy/http/session_internal.h"
@@ -23,8 +24,11 @@ struct exchange {
     struct pool_connection connection; /* what is kept of it when it can be used again */
     struct buf replay; /* the head as sent on a reused connection, until an answer begins */
     struct buf up_out; /* to the upstream: head, then encoded body */
-    struct buf up_in;  /* from the upstream: what follows its head, raw */
-    struct head head;  /* of the response */
+    struct decider_body *shown; /* the body's beginning, as a decider saw it; NULL: none left */
+    size_t shown_sent;          /* bytes of it that are in up_out */
+    struct buf rest;            /* what was read behind it */
+    struct buf up_in;           /* from the upstream: what follows its head, raw */
+    struct head head;           /* of the response */
     size_t scanned;
     struct body_decoder body;          /* of the response */
     enum out_framing request_framing;  /* as sent upstream */
@@ -35,6 +39,7 @@ struct exchange {
     bool absolute;      /* the upstream is a next hop that gets the absolute form */
     bool one_time;      /* ... and no second request: the MITM socket */
     bool reused;        /* it came from the pool and has not answered yet */
+    bool decided;       /* a decider allowed this request */
     bool idempotent;    /* the method may be repeated (RFC 9110 section 9.2.2) */
     bool moved;         /* the last request_pump() wrote something upstream */
     bool body_taken;    /* bytes of the request's body were read */

@@ -19,6 +19,8 @@ static void exchange_free(struct exchange *x)
     buf_free(&x->up_in);
     head_free(&x->head);
     body_decoder_free(&x->body);
+    decider_body_unref(x->shown);
+    buf_wipe(&x->rest);
     free(x);
 }
 
@@ -237,18 +239,22 @@ static bool is_idempotent(const struct head *h, const uint8_t *p)
     return false;
 }
 
-/* Inside a tunnel a path goes on byte for byte; but what rules have judged is the normalised path,
- * so that is what the server gets to see. */
-static bool goes_as_spelled(const struct http_session *s, const struct authority *a,
-                            const char *target)
+/* Path and query as they go on: what the filters judged, where there are any; inside a tunnel a
+ * path byte for byte. */
+static bool put_target(const struct exchange *x, struct buf *line, const struct authority *a,
+                       const char *target)
 {
-    if (s->inside == NULL || a->path != 0)
-        return false;
-    return s->request.snapshot->request_rules == NULL || target[0] == '*';
+    const struct http_session *s = x->session;
+    if (buf_len(&s->target) != 0)
+        return buf_append(line, buf_data(&s->target), buf_len(&s->target));
+    if (s->inside != NULL && a->path == 0)
+        return buf_append(line, target, s->head.target.len);
+    return target_forwarded(line, target + a->path, s->head.target.len - a->path);
 }
 
 /* The request as it goes upstream, into up_out. False when it cannot be written. */
-static bool write_head(struct exchange *x, const struct authority *a, const uint8_t *p)
+static bool write_head(struct exchange *x, const struct authority *a, const struct edits *edits,
+                       const uint8_t *p)
 {
     struct http_session *s = x->session;
     struct request *r = &s->request;
@@ -264,9 +270,7 @@ static bool write_head(struct exchange *x, const struct authority *a, const uint
     x->one_time = hop.socket != NULL;
     if (x->absolute)
         buf_printf(&line, "http://%s", buf_cstr(&authority));
-    bool ok = goes_as_spelled(s, a, target)
-                  ? buf_append(&line, target, s->head.target.len)
-                  : target_forwarded(&line, target + a->path, s->head.target.len - a->path);
+    bool ok = put_target(x, &line, a, target);
     x->request_framing = request_framing(&s->head, p, &length);
     x->upgrade = (s->inside != NULL || (!a->https && !r->snapshot->refuse_opaque_tunnels)) &&
                  headers_may_upgrade(&s->head, p);
@@ -279,6 +283,8 @@ static bool write_head(struct exchange *x, const struct authority *a, const uint
         .length = length,
         .upgrade = x->upgrade,
         .close = x->one_time,
+        .folded_hop_by_hop = r->snapshot->proxy_only,
+        .edits = edits,
     };
     ok = ok && headers_write_request(&x->up_out, &s->head, p, &how);
     buf_free(&authority);
@@ -286,29 +292,16 @@ static bool write_head(struct exchange *x, const struct authority *a, const uint
     return ok;
 }
 
-void forward_begin(struct http_session *s, const uint8_t *p)
+void forward_begin(struct http_session *s, const uint8_t *p, const struct authority *a,
+                   const struct edits *edits, struct decider_body *body, struct buf *rest)
 {
-    struct request *r = &s->request;
-    struct authority a;
-
-    record_set_method(&r->record, (const char *)p + s->head.method.at, s->head.method.len);
-    if (!judge_target(s, p, &a))
-        return;
-    struct buf spelled;
-    buf_init(&spelled, s->head.target.len + ADDRESS_TEXT_MAX);
-    authority_spelling(&spelled, &a, false);
-    bool allowed = request_authorise(r, s->worker, buf_chars(&spelled), buf_len(&spelled), a.port);
-    buf_free(&spelled);
-    if (!allowed) {
-        session_refuse_policy(s);
-        return;
-    }
-    if (!judge_request(s, p, &a))
-        return;
-
     struct exchange *x = mem_alloc(sizeof *x);
     x->session = s;
-    x->https = a.https;
+    x->https = a->https;
+    x->decided = edits != NULL;
+    x->shown = body;
+    if (rest != NULL)
+        x->rest = *rest;
     x->idempotent = is_idempotent(&s->head, p);
     if (binds_connection(&s->head, p))
         x->connection.bound_to = s->client->serial;
@@ -321,12 +314,14 @@ void forward_begin(struct http_session *s, const uint8_t *p)
     ev_init(&x->expect, on_expect);
     x->expect.data = x;
     s->exchange = x;
-    if (!write_head(x, &a, p)) {
+    if (!write_head(x, a, edits, p)) {
         forward_free(s);
         session_refuse_malformed(s, ERR_BAD_REQUEST, "its head grows too large");
         return;
     }
-    x->client_waits = s->head.expect_continue && s->head.minor >= 1 && !body_is_done(&s->body);
+    /* Who was asked for its body already waits for nothing. */
+    x->client_waits =
+        s->head.expect_continue && s->head.minor >= 1 && !body_is_done(&s->body) && body == NULL;
     x->state = EXCHANGE_DIALLING;
     s->state = HTTP_EXCHANGE;
 }
@@ -336,7 +331,7 @@ bool forward_open(struct http_session *s)
     struct exchange *x = s->exchange;
     struct pool_key key = key_of(x);
     struct pool_connection kept;
-    bool careful = !x->idempotent || !body_is_done(&s->body);
+    bool careful = !x->idempotent || x->shown != NULL || !body_is_done(&s->body);
     if (x->upgrade || x->one_time ||
         !pool_take(s->worker->pool, &key, s->request.snapshot->policy, s->client->serial, careful,
                    &kept)) {
@@ -359,7 +354,8 @@ size_t forward_held(const struct http_session *s)
     const struct exchange *x = s->exchange;
     if (x == NULL)
         return 0;
-    return x->up_out.cap + x->up_in.cap + x->replay.cap + x->head.capacity * sizeof(struct field);
+    return x->up_out.cap + x->up_in.cap + x->replay.cap + x->rest.cap +
+           x->head.capacity * sizeof(struct field);
 }
 
 bool forward_client_writable(struct http_session *s)

@@ -6,6 +6,12 @@
 
 enum { PENDING_READ = 16384 };
 
+/* Bytes that were read before the upstream was there. */
+static bool has_early_body(const struct exchange *x)
+{
+    return x->shown != NULL || buf_len(&x->rest) != 0;
+}
+
 /* Whether more of the body may be taken from the client now. */
 static bool flowing(const struct exchange *x)
 {
@@ -28,7 +34,7 @@ int forward_wanted(const struct http_session *s)
 static void keep_time(struct exchange *x, bool progress)
 {
     struct http_session *s = x->session;
-    bool waiting = !body_is_done(&s->body) && !x->request_dead;
+    bool waiting = (!body_is_done(&s->body) || has_early_body(x)) && !x->request_dead;
     if (!waiting)
         session_timer_stop(s);
     else if (progress || s->timeout_error != ERR_BODY_TIMEOUT)
@@ -43,9 +49,12 @@ static void upstream_takes_no_more(struct exchange *x)
 
 static bool encode_end(struct exchange *x)
 {
+    const struct http_session *s = x->session;
+    /* What a decider was not shown, it did not allow. */
+    bool dropped = s->head.connection_other || x->decided;
     x->request_ended = true;
-    return body_encode_end(&x->up_out, x->request_framing, &x->session->body.trailers,
-                           x->session->head.connection_other ? BODY_TRAILERS_DROPPED : NULL);
+    return body_encode_end(&x->up_out, x->request_framing, &s->body.trailers,
+                           dropped ? BODY_TRAILERS_DROPPED : NULL);
 }
 
 /* n raw bytes at the scratch: decoded, encoded, the excess kept. False: malformed. */
@@ -74,6 +83,31 @@ static bool bad_body(struct exchange *x)
 }
 
 enum taken { TAKEN, TAKEN_NOTHING, TAKEN_BAD, TAKEN_GONE };
+
+static enum taken take_early(struct exchange *x)
+{
+    uint8_t *p = x->session->worker->scratch + SCRATCH_HEADROOM;
+    size_t n = 0;
+    if (x->shown != NULL) {
+        const struct buf *bytes = &x->shown->bytes;
+        n = buf_len(bytes) - x->shown_sent;
+        n = n < RELAY_CHUNK ? n : RELAY_CHUNK;
+        if (n != 0)
+            memcpy(p, buf_data(bytes) + x->shown_sent, n);
+        x->shown_sent += n;
+        if (x->shown_sent == buf_len(bytes)) {
+            decider_body_unref(x->shown);
+            x->shown = NULL;
+        }
+    } else {
+        n = buf_len(&x->rest) < RELAY_CHUNK ? buf_len(&x->rest) : RELAY_CHUNK;
+        memcpy(p, buf_data(&x->rest), n);
+        buf_consume(&x->rest, n);
+    }
+    body_encode(&x->up_out, x->request_framing, p, n);
+    return !has_early_body(x) && body_is_done(&x->session->body) && !encode_end(x) ? TAKEN_BAD
+                                                                                   : TAKEN;
+}
 
 static enum taken take_buffered(struct exchange *x)
 {
@@ -136,12 +170,12 @@ bool request_pump(struct exchange *x, bool may_read)
     struct http_session *s = x->session;
     bool progress = false;
     x->moved = false;
-    if (body_is_done(&s->body) && !x->request_ended)
+    if (body_is_done(&s->body) && !has_early_body(x) && !x->request_ended)
         encode_end(x);
     for (;;) {
         enum taken taken = TAKEN_NOTHING;
         if (!x->request_ended && !x->request_dead && buf_len(&x->up_out) < RELAY_CHUNK)
-            taken = take_buffered(x);
+            taken = has_early_body(x) ? take_early(x) : take_buffered(x);
         if (taken == TAKEN_NOTHING && may_read && flowing(x)) {
             taken = take_socket(x);
             may_read = false;

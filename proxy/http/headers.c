@@ -37,6 +37,7 @@ static bool writer_close(struct writer *w)
         return true;
     }
     bool ok = buf_append(w->out, w->begin, n);
+    explicit_bzero(w->begin, n);
     free(w->begin);
     return ok;
 }
@@ -278,6 +279,22 @@ static void put_request_connection(struct writer *w, bool upgrade, bool close, b
     PUT(w, "\r\n");
 }
 
+static bool edits_take(const struct edits *edits, const uint8_t *p, const struct field *f)
+{
+    return edits != NULL && edits_drop(edits, (const char *)p + f->name.at, f->name.len);
+}
+
+static void put_edits(struct writer *w, const struct edits *edits, size_t size)
+{
+    struct buf fields;
+    if (size == 0)
+        return;
+    buf_init(&fields, size);
+    edits_write(edits, &fields);
+    put(w, buf_data(&fields), buf_len(&fields));
+    buf_wipe(&fields);
+}
+
 /* The request's fields but for what put_request_connection() and the caller add. */
 static void put_request_fields(struct writer *w, const struct head *h, const uint8_t *p,
                                const struct request_out *how, bool upgrade)
@@ -303,7 +320,7 @@ static void put_request_fields(struct writer *w, const struct head *h, const uin
             put_framing_at(w, p, f, &framing);
         } else if (f->id == FIELD_UPGRADE && upgrade) {
             put_field(w, p, f);
-        } else if (!removes(&removal, p, f)) {
+        } else if (!edits_take(how->edits, p, f) && !removes(&removal, p, f)) {
             if (f->id != FIELD_COOKIE)
                 put_field(w, p, f);
             else if (!cookies_written)
@@ -320,16 +337,18 @@ bool headers_write_request(struct buf *out, const struct head *h, const uint8_t 
 {
     size_t authorization_len =
         how->proxy_authorization != NULL ? strlen(how->proxy_authorization) : 0;
+    size_t edits_len = how->edits != NULL ? edits_size(how->edits) : 0;
     bool upgrade = how->upgrade && headers_may_upgrade(h, p);
     struct writer w;
     writer_open(&w, out,
                 (size_t)h->length + h->count + how->target_len + strlen(how->host) +
-                    authorization_len + FIXED_TEXT_MAX);
+                    authorization_len + edits_len + FIXED_TEXT_MAX);
     put(&w, p + h->method.at, h->method.len);
     PUT(&w, " ");
     put(&w, how->target, how->target_len);
     PUT(&w, " HTTP/1.1\r\n");
     put_request_fields(&w, h, p, how, upgrade);
+    put_edits(&w, how->edits, edits_len);
     if (how->proxy_authorization != NULL)
         put_line(&w, "Proxy-Authorization", how->proxy_authorization, authorization_len);
     put_request_connection(&w, upgrade, how->close, how->te_trailers);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "proxy/http/edits.h"
 #include "proxy/http/head.h"
 
 enum out_framing {
@@ -28,10 +29,11 @@ struct request_out {
     const char *proxy_authorization; /* value to send to a parent, or NULL */
     enum out_framing framing;        /* from request_framing() */
     uint64_t length;
-    bool upgrade;           /* relay Upgrade (never h2c) with Connection: upgrade */
-    bool close;             /* Connection: close to the next hop */
-    bool te_trailers;       /* TE: trailers, for a client that said so over HTTP/2 */
-    bool folded_hop_by_hop; /* section 12: removal also matches Keep.Alive and the like */
+    bool upgrade;              /* relay Upgrade (never h2c) with Connection: upgrade */
+    bool close;                /* Connection: close to the next hop */
+    bool te_trailers;          /* TE: trailers, for a client that said so over HTTP/2 */
+    bool folded_hop_by_hop;    /* section 12: removal also matches Keep.Alive and the like */
+    const struct edits *edits; /* a decider's changes, after everything else; NULL: none */
 };
 
 /* Section 6.4, "Body framing": the client's declaration and its method decide. *length is 0 unless

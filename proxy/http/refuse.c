@@ -36,9 +36,9 @@ static bool body_is_droppable(struct http_session *s, bool any_length)
 /* Whether the connection ends with this refusal. */
 static bool closes(struct http_session *s, enum err err, const struct refusal *how)
 {
-    bool close = how->close || s->close_after || s->worker->stopping;
+    bool close = how->close || s->close_after || s->worker->stopping || s->snapshot->proxy_only;
     if (s->connect)
-        close = err != ERR_AUTH || how->close || s->close_after;
+        close = err != ERR_AUTH || how->close || s->close_after || s->snapshot->proxy_only;
     else if (!body_is_droppable(s, how->keep) || (s->client_ended && buf_len(&s->in) == 0))
         close = true;
     if (err == ERR_AUTH && ++s->auth_failures >= session_limits(s)->auth_failures)
@@ -51,6 +51,8 @@ void session_refuse(struct http_session *s, enum err err, const struct refusal *
     bool close = closes(s, err, how);
     struct answer answer = {
         .err = err,
+        .status = how->status,
+        .deny_codes = s->snapshot->proxy_only,
         .connect = s->connect,
         .head_method = s->head_method,
         .close = close,
@@ -62,7 +64,7 @@ void session_refuse(struct http_session *s, enum err err, const struct refusal *
         .second_line = how->second_line,
     };
     respond(&s->out, &answer);
-    request_refused(&s->request, err, err_info(err)->status,
+    request_refused(&s->request, err, how->status != 0 ? how->status : err_info(err)->status,
                     how->reason != NULL ? how->reason : how->detail);
     request_end(&s->request, s->worker, err);
     s->close_after = close;
@@ -79,7 +81,9 @@ void session_refuse_policy(struct http_session *s)
     refusal_rule(&rule, &r->decision);
     refusal_line(&line, r->spelled, strlen(r->spelled), &r->host, r->port, buf_cstr(&rule));
     session_refuse(s, ERR_POLICY,
-                   &(struct refusal){.reason = r->decision.reason, .second_line = buf_cstr(&line)});
+                   &(struct refusal){.status = r->status,
+                                     .reason = r->decision.reason,
+                                     .second_line = buf_cstr(&line)});
     buf_free(&rule);
     buf_free(&line);
 }
@@ -121,8 +125,11 @@ void session_refuse_inside(struct http_session *s, enum err err, const struct he
     violation_url(&url, "https", buf_cstr(&authority), head->target, head->target_len);
     request_violation_http(&s->request, s->worker, head->method, head->method_len, buf_cstr(&url),
                            text);
-    session_refuse(s, err,
-                   &(struct refusal){.reason = text, .body = text, .mark = MARK, .close = true});
+    const char *mark = err_info(err)->proxy_error;
+    session_refuse(
+        s, err,
+        &(struct refusal){
+            .reason = text, .body = text, .mark = mark != NULL ? mark : MARK, .close = true});
     buf_free(&url);
     buf_free(&authority);
 }
@@ -224,7 +231,9 @@ void session_refuse_head(struct http_session *s, enum err err)
     buf_init(&text, 128);
     buf_printf(&text, "request head larger than %u bytes",
                (unsigned)session_limits(s)->request_head_bytes);
-    if (err == ERR_OVERLOADED)
+    if (err == ERR_HEAD_TOO_LARGE && s->snapshot->proxy_only && s->inside == NULL)
+        session_refuse(s, ERR_BAD_REQUEST, &(struct refusal){.close = true});
+    else if (err == ERR_OVERLOADED)
         session_refuse(s, err, &(struct refusal){.close = true});
     else if (err != ERR_HEAD_TOO_LARGE)
         session_refuse_malformed(s, err, err_info(err)->sentence);

@@ -6,23 +6,36 @@
 #include "base/text.h"
 #include "proxy/http/target.h"
 
+static unsigned status_of(const struct answer *a)
+{
+    return a->status != 0 ? a->status : err_info(a->err)->status;
+}
+
+/* Says that the answer is ours, and why. Trouble of the network is no denial. */
+static void respond_mark(struct buf *out, const struct answer *a, const char *mark)
+{
+    const char *code = err_info(a->err)->deny_reason;
+    if (a->deny_codes && !err_is_upstream(a->err))
+        buf_printf(out, "X-Deny-Reason: %s\r\n", code != NULL ? code : "denied");
+    else if (mark != NULL)
+        buf_printf(out, "X-Proxy-Error: %s\r\n", mark);
+}
+
 /* Nothing but the answer's own lines: a client that reads raw sees just these. */
-static void respond_connect(struct buf *out, const struct answer *a, const struct err_info *info,
-                            const char *body)
+static void respond_connect(struct buf *out, const struct answer *a, const char *body)
 {
     /* It comes and goes with the tunnels of others: said, so that clients try again. */
-    bool says_close = a->err == ERR_TUNNELS;
+    bool says_close = a->err == ERR_TUNNELS || a->deny_codes;
 
-    buf_printf(out, "HTTP/1.1 %u ", (unsigned)info->status);
+    buf_printf(out, "HTTP/1.1 %u ", status_of(a));
     if (a->reason != NULL)
         text_phrase(out, a->reason, strlen(a->reason));
     else
-        buf_puts(out, err_phrase(info->status));
+        buf_puts(out, err_phrase(status_of(a)));
     buf_puts(out, "\r\n");
     if (body != NULL)
         buf_puts(out, "Content-Type: text/plain\r\n");
-    if (info->proxy_error != NULL)
-        buf_printf(out, "X-Proxy-Error: %s\r\n", info->proxy_error);
+    respond_mark(out, a, err_info(a->err)->proxy_error);
     if (says_close)
         buf_puts(out, "Connection: close\r\n");
     buf_puts(out, "\r\n");
@@ -54,10 +67,11 @@ static void respond_challenge(struct buf *out, const struct answer *a)
 }
 
 /* Parse errors get the bare minimum: the client may not even be speaking HTTP. */
-static void respond_bare(struct buf *out, const struct err_info *info)
+static void respond_bare(struct buf *out, const struct answer *a)
 {
-    buf_printf(out, "HTTP/1.1 %u %s\r\nConnection: close\r\n\r\n", (unsigned)info->status,
-               err_phrase(info->status));
+    buf_printf(out, "HTTP/1.1 %u %s\r\n", status_of(a), err_phrase(status_of(a)));
+    respond_mark(out, a, NULL);
+    buf_puts(out, "Connection: close\r\n\r\n");
 }
 
 void respond(struct buf *out, const struct answer *a)
@@ -72,20 +86,19 @@ void respond(struct buf *out, const struct answer *a)
         return;
     }
     if (a->connect) {
-        respond_connect(out, a, info, err_is_upstream(a->err) ? NULL : body);
+        respond_connect(out, a, err_is_upstream(a->err) ? NULL : body);
         return;
     }
     if (body == NULL) {
-        respond_bare(out, info);
+        respond_bare(out, a);
         return;
     }
     size_t length = strlen(body) + strlen(newline);
     if (a->second_line != NULL)
         length += strlen(a->second_line) + 1;
-    buf_printf(out, "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\n", (unsigned)info->status,
-               err_phrase(info->status));
-    if (mark != NULL)
-        buf_printf(out, "X-Proxy-Error: %s\r\n", mark);
+    buf_printf(out, "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\n", status_of(a),
+               err_phrase(status_of(a)));
+    respond_mark(out, a, mark);
     buf_printf(out, "Content-Length: %zu\r\nDate: %s\r\n", length, a->date);
     respond_connection(out, a->close, a->keep_alive_s);
     buf_puts(out, "\r\n");
@@ -126,8 +139,10 @@ void refusal_line(struct buf *out, const char *spelled, size_t n, const struct h
 
 void refusal_rule(struct buf *out, const struct decision *d)
 {
-    if (d->list != NULL)
+    if (d->list != NULL && d->entry != NULL)
         buf_printf(out, "%s entry \"%s\"", d->list, d->entry);
+    else if (d->list != NULL)
+        buf_printf(out, "%s: %s", d->list, d->reason);
     else if (strcmp(d->reason, POLICY_NOT_LISTED) == 0)
         buf_puts(out, "no entry of network.allowedDomains allows it");
     else

@@ -15,6 +15,8 @@
 
 struct answer {
     enum err err;
+    unsigned status;         /* instead of the table's, or 0 */
+    bool deny_codes;         /* X-Deny-Reason in place of X-Proxy-Error (proxy-only mode) */
     bool connect;            /* to a CONNECT: raw, ended by closing (407 excepted) */
     bool head_method;        /* to a HEAD: no body follows */
     bool close;              /* Connection: close */

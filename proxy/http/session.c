@@ -36,6 +36,7 @@ void session_timer_stop(struct http_session *s)
 static void session_free(struct http_session *s)
 {
     forward_free(s);
+    inquiry_free(s);
     if (s->egress != NULL)
         egress_cancel(s->egress);
     session_timer_stop(s);
@@ -43,6 +44,8 @@ static void session_free(struct http_session *s)
     budget_report(&s->worker->budget, &s->held, 0);
     buf_free(&s->in);
     buf_free(&s->out);
+    buf_free(&s->target);
+    approvals_free(&s->approved);
     head_free(&s->head);
     body_decoder_free(&s->body);
     snapshot_unref(s->snapshot);
@@ -113,9 +116,9 @@ static bool dispatch(struct http_session *s, const uint8_t *p)
     }
     if (s->connect)
         return connect_begin(s, p);
-    forward_begin(s, p);
+    admit_begin(s, p);
     /* The head is rewritten: an exchange needs its fields no more. */
-    if (s->head.capacity > FIELDS_KEPT)
+    if (s->state != HTTP_ASKING && s->head.capacity > FIELDS_KEPT)
         head_drop_fields(&s->head);
     if (budget_is_short(&s->worker->budget) && buf_len(&s->in) == 0)
         buf_free(&s->in);
@@ -282,6 +285,8 @@ static int wanted(const struct http_session *s)
     switch (s->state) {
     case HTTP_HEAD:
         return STREAM_READ;
+    case HTTP_ASKING:
+        return events | (s->connect ? connect_wanted(s) : inquiry_wanted(s));
     case HTTP_OPENING:
         return events | connect_wanted(s);
     case HTTP_EXCHANGE:
@@ -297,7 +302,8 @@ static int wanted(const struct http_session *s)
 
 static size_t held(const struct http_session *s)
 {
-    return s->in.cap + s->out.cap + s->head.capacity * sizeof(struct field) + forward_held(s);
+    return s->in.cap + s->out.cap + s->head.capacity * sizeof(struct field) + s->target.cap +
+           inquiry_held(s) + forward_held(s);
 }
 
 void session_advance(struct http_session *s)
@@ -342,6 +348,8 @@ static bool readable(struct http_session *s)
         if (s->state == HTTP_ANSWERED && !body_is_done(&s->body))
             session_timer(s, session_limits(s)->request_body_ms, ERR_BODY_TIMEOUT);
         return true;
+    case HTTP_ASKING:
+        return s->connect ? connect_readable(s) : inquiry_readable(s);
     case HTTP_OPENING:
         return connect_readable(s);
     case HTTP_EXCHANGE:
@@ -379,6 +387,9 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     if (s->state == HTTP_HEAD && why == ERR_HEAD_TIMEOUT) {
         session_refuse_head(s, why);
         session_advance(s);
+    } else if (s->state == HTTP_ASKING) {
+        if (inquiry_timeout(s))
+            session_advance(s);
     } else if (s->state == HTTP_EXCHANGE) {
         if (forward_body_timeout(s))
             session_advance(s);
@@ -424,6 +435,10 @@ static void start(struct client *client, struct buf *first, struct inside *insid
                 session_limits(s)->early_data_bytes;
     /* Own answers, rewritten response heads and one chunk of a body. */
     buf_init(&s->out, 4 * (size_t)session_limits(s)->response_head_bytes + 2 * RELAY_CHUNK);
+    buf_init(&s->target, 0);
+    approvals_init(&s->approved);
+    if (inside != NULL && inside->by_decider)
+        approvals_add(&s->approved, &inside->host, inside->port);
     head_init(&s->head);
     body_decoder_init(&s->body, BODY_NONE, 0, 0);
     ev_init(&s->timer, on_timer);

@@ -1,5 +1,6 @@
 /*
- * What session.c, refuse.c, revocation.c, connect.c, judge.c and forward*.c share.
+ * What session.c, refuse.c, revocation.c, connect.c, judge.c, admit.c, inquiry.c and forward*.c
+ * share.
  * Nothing else may include it.
  *
  * Every function that may end the session returns bool: false means that it is
@@ -20,8 +21,9 @@
 #include "proxy/http/terminate.h"
 
 enum http_state {
-    HTTP_HEAD,     /* bytes of a request head; the idle or the head timer runs */
-    HTTP_OPENING,  /* CONNECT allowed, being dialled; bytes are the tunnel's early data */
+    HTTP_HEAD,    /* bytes of a request head; the idle or the head timer runs */
+    HTTP_ASKING,  /* a decider is asked; bytes are the request's body, or early data of a CONNECT */
+    HTTP_OPENING, /* CONNECT allowed, being dialled; bytes are the tunnel's early data */
     HTTP_EXCHANGE, /* a request is being forwarded; bytes belong to forward.c */
     HTTP_ANSWERED  /* the last answer is in `out`; the rest of the request's body is dropped */
 };
@@ -31,6 +33,7 @@ enum http_state {
 enum { SHORT_HEAD = 8192 };
 
 struct exchange;
+struct inquiry;
 
 struct http_session {
     struct client *client;
@@ -42,8 +45,11 @@ struct http_session {
     struct head head;
     size_t scanned;
     struct request request;
-    struct body_decoder body; /* of the current request */
-    struct inside *inside;    /* of a terminated tunnel; NULL: the proxy's own client */
+    struct body_decoder body;  /* of the current request */
+    struct inside *inside;     /* of a terminated tunnel; NULL: the proxy's own client */
+    struct approvals approved; /* by a decider, for this connection */
+    struct buf target;       /* path and query that the filters judged and that go on; else empty */
+    struct inquiry *inquiry; /* inquiry.c's: what waits for a decider; NULL: nothing */
     struct egress *egress;
     struct exchange *exchange; /* forward.c's, NULL outside an exchange */
     size_t held;               /* reported to the worker's budget */
@@ -89,6 +95,7 @@ void session_end(struct http_session *s, enum err why);
 struct refusal {
     const char *reason; /* phrase of a refused CONNECT and the record's reason, or NULL */
     const char *body;   /* instead of the table's */
+    unsigned status;    /* instead of the table's, or 0 */
     const char *mark;   /* X-Proxy-Error instead of the table's */
     const char *second_line;
     const char *detail; /* of an upstream failure, for the log */
@@ -129,8 +136,34 @@ struct authority;
  * or an absolute URI of which the path alone counts; a->path is 0 for the former. False: refused.
  */
 bool judge_target(struct http_session *s, const uint8_t *p, struct authority *a);
-/* requireHostMatch and network.rules, once it is authorised. False: refused. */
+/* Once it is authorised: the forms of its target where anything judges them, requireHostMatch,
+ * TRACE, network.rules. False: refused. */
 bool judge_request(struct http_session *s, const uint8_t *p, const struct authority *a);
+/* Whether a decider judges every request that can be read. */
+bool judge_by_decider(const struct http_session *s);
+/* Its URL as violation lines show it, recorded with the reason. */
+void judge_record(struct http_session *s, const uint8_t *p, const struct authority *a,
+                  const char *reason);
+
+/* admit.c: an authenticated request, from its head to its exchange. Leaves the session in
+ * HTTP_ANSWERED (refused), HTTP_ASKING or HTTP_EXCHANGE (forward_open() is next). */
+void admit_begin(struct http_session *s, const uint8_t *p);
+/* The decider allowed the request in the inquiry, which is gone afterwards: goes on with it. */
+void admit_allowed(struct http_session *s);
+/* Goes on after an answer of the decider; s may be gone afterwards. */
+void admit_resume(struct http_session *s);
+
+/* inquiry.c. A head that has to wait: copied from p, with its authority. */
+void inquiry_keep(struct http_session *s, const uint8_t *p, const struct authority *a);
+const uint8_t *inquiry_head(const struct http_session *s, struct authority *a);
+/* Asks the decider about the request that is kept. False: refused. */
+bool inquiry_ask(struct http_session *s);
+void inquiry_free(struct http_session *s);
+size_t inquiry_held(const struct http_session *s);
+int inquiry_wanted(const struct http_session *s);
+/* The client is readable. False: the session is gone. */
+bool inquiry_readable(struct http_session *s);
+bool inquiry_timeout(struct http_session *s);
 
 /* Moves on from HTTP_HEAD or HTTP_ANSWERED as far as the bytes at hand allow, and arms events. */
 void session_advance(struct http_session *s);
@@ -144,8 +177,13 @@ int connect_wanted(const struct http_session *s);
 /* Bytes or an end came while it is being dialled. */
 bool connect_readable(struct http_session *s);
 
-/* forward.c: an authenticated request in absolute form. */
-void forward_begin(struct http_session *s, const uint8_t *p);
+/* forward.c: a request that may go, as it came but for its target and the edits of
+ * the decider that allowed it (NULL: none was asked). body,
+ * rest: what was read of its body already, the two in this order; taken over. */
+struct edits;
+struct decider_body;
+void forward_begin(struct http_session *s, const uint8_t *p, const struct authority *a,
+                   const struct edits *edits, struct decider_body *body, struct buf *rest);
 /* Its head is used up: a kept connection is taken, or a new one dialled. */
 bool forward_open(struct http_session *s);
 bool forward_client_readable(struct http_session *s);

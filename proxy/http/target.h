@@ -20,6 +20,7 @@ struct authority {
     uint16_t port;
     bool bracketed;
     bool https;  /* absolute form: the scheme */
+    bool user;   /* absolute form: there was something before an "@" */
     size_t path; /* absolute form: offset of the first byte after the authority */
 };
 
@@ -28,6 +29,10 @@ bool authority_parse_connect(const char *s, size_t n, struct authority *out);
 
 /* Absolute form, section 6.2 (http and https alone, scheme in any case). False: 400. */
 bool authority_parse_absolute(const char *s, size_t n, struct authority *out);
+
+/* An IP literal (IPv6 bracketed), or non-empty labels of letters, digits and "-" with at most one
+ * dot behind them, and no user: section 12. */
+bool authority_is_plain(const struct authority *a);
 
 /* Host as a violation line shows it for an absolute-form request: what a URL parser makes of it
  * (lower-cased, numbers and IPv6 normalised); as spelled when it is malformed. */

@@ -29,7 +29,7 @@ struct terminate {
     struct buf first;       /* from the client, not yet used */
     struct buf out;         /* the 200 */
     struct buf early;       /* from the server that was dialled */
-    struct hello hello;
+    struct client_hello hello;
     struct tls_accept *accept;
     struct egress *egress;
     struct stream *upstream;
@@ -54,6 +54,8 @@ bool terminate_applies(const struct worker *w, const struct snapshot *s, const s
 {
     if (w->tls_server == NULL || !s->tls_terminate)
         return false;
+    if (s->proxy_only)
+        return true;
     if (s->tls_exclude != NULL && pattern_list_match(s->tls_exclude, host, 0) >= 0)
         return false;
     return s->tls_only == NULL || pattern_list_match(s->tls_only, host, 0) >= 0;
@@ -226,6 +228,7 @@ static struct inside *inside_of(const struct terminate *t)
     struct inside *in = mem_alloc(sizeof *in);
     in->host = t->request.host;
     in->port = t->request.port;
+    in->by_decider = t->request.by_decider;
     in->name_state = t->hello.state;
     if (t->hello.state == HELLO_NAME)
         in->server_name = mem_dup_n(t->hello.name, t->hello.name_len);
@@ -259,7 +262,7 @@ static void shake_hands(struct terminate *t)
     const struct request *r = &t->request;
     int fd;
 
-    hello_read(buf_data(&t->first), buf_len(&t->first), &t->hello);
+    client_hello_read(buf_data(&t->first), buf_len(&t->first), &t->hello);
     const char *name = r->host.text;
     if (t->hello.state == HELLO_NAME && !r->snapshot->require_host_match)
         name = t->hello.name;

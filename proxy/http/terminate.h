@@ -20,6 +20,7 @@ struct inside {
     uint16_t port;
     enum hello_name name_state;
     char *server_name; /* NULL: absent or unreadable */
+    bool by_decider;   /* it was a decider who allowed the CONNECT */
     char *key;         /* attribution key that the CONNECT presented; NULL: none */
 };
 void inside_free(struct inside *inside); /* NULL is fine */

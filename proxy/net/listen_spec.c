@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "proxy/net/listen.h"
 
 static bool fail(struct buf *error, const char *text, const char *why)
@@ -50,7 +51,7 @@ static bool parse_host(const char *s, size_t n, struct address *out)
 {
     static const struct address loopback = {.family = 4, .bytes = {127, 0, 0, 1}};
 
-    if (n == 9 && memcmp(s, "localhost", 9) == 0) {
+    if (text_equal_fold(s, n, "localhost", 9)) {
         *out = loopback;
         return true;
     }
@@ -76,7 +77,7 @@ bool listen_parse(const char *text, struct listen_spec *out, struct buf *error)
         return parse_unix(text, text + sizeof scheme - 1, out, error);
 
     const char *colon = strrchr(text, ':');
-    if (colon == NULL || colon == text)
+    if (colon == NULL)
         return fail(error, text, "is not HOST:PORT or unix:PATH");
     if (!parse_number(colon + 1, n - (size_t)(colon + 1 - text), 65535, &port))
         return fail(error, text, "has no valid port");

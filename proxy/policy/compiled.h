@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proxy/policy/address.h"
 #include "proxy/policy/pattern.h"
@@ -18,6 +19,8 @@ struct policy {
     size_t reasons_room;
     struct address_set *ranges; /* deniedResolvedAddresses */
     bool strict;
+    /* Where a decider's entries start; SIZE_MAX: there is none. */
+    size_t decider_allowed, decider_denied;
 };
 
 #endif

@@ -11,6 +11,8 @@ struct policy *policy_new(void)
     p->allowed = pattern_list_new(PATTERN_ALLOWED);
     p->denied = pattern_list_new(PATTERN_DENIED);
     p->ranges = address_set_new();
+    p->decider_allowed = SIZE_MAX;
+    p->decider_denied = SIZE_MAX;
     return p;
 }
 
@@ -54,6 +56,12 @@ void policy_set_strict(struct policy *p, bool strict)
     p->strict = strict;
 }
 
+void policy_begin_decider(struct policy *p)
+{
+    p->decider_allowed = pattern_list_count(p->allowed);
+    p->decider_denied = pattern_list_count(p->denied);
+}
+
 void policy_seal(struct policy *p)
 {
     pattern_list_seal(p->allowed);
@@ -68,11 +76,12 @@ bool policy_denied(const struct policy *policy, const struct host *host, uint16_
     long index = policy != NULL ? pattern_list_match(policy->denied, host, port) : -1;
     if (index < 0)
         return false;
+    bool ours = (size_t)index < policy->decider_denied;
     const char *reason = policy->reasons[index];
     *out = (struct decision){
         .verdict = VERDICT_DENY,
-        .list = "network.deniedDomains",
-        .index = (size_t)index,
+        .list = ours ? "network.deniedDomains" : "decider.deniedDomains",
+        .index = (size_t)index - (ours ? 0 : policy->decider_denied),
         .entry = pattern_list_entry(policy->denied, (size_t)index),
         .reason = reason != NULL ? reason : POLICY_DENY_LISTED,
     };
@@ -112,8 +121,13 @@ void policy_decide(const struct policy *policy, const char *host, size_t n, uint
     }
     if (policy_denied(policy, canonical, port, out))
         return;
-    if (allowed_by(policy->allowed, "network.allowedDomains", canonical, port, out))
+    if (allowed_by(policy->allowed, "network.allowedDomains", canonical, port, out)) {
+        if (out->index >= policy->decider_allowed) {
+            out->list = "decider.allowedDomains";
+            out->index -= policy->decider_allowed;
+        }
         return;
+    }
     if (policy->strict) {
         *out = (struct decision){.verdict = VERDICT_DENY, .reason = POLICY_NOT_LISTED};
         return;

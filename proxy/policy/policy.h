@@ -20,12 +20,16 @@ struct pattern_list; /* compiled entries of one list, see pattern.h */
 struct policy *policy_new(void);
 void policy_free(struct policy *p);
 
-/* Builders, before policy_seal(). Entries must have passed pattern_valid(); the text is copied.
+/* Builders, before policy_seal(). Entries must have passed pattern_valid(), or
+ * egress_entry_valid() for a decider's; the text is copied.
  * Order of calls is list order. reason may be NULL. */
 void policy_allow(struct policy *p, const char *entry);
 void policy_deny(struct policy *p, const char *entry, const char *reason);
 void policy_deny_range(struct policy *p, const struct address_range *range);
 void policy_set_strict(struct policy *p, bool strict);
+/* What is added from here on comes from a decider's hello: decisions by it name
+ * "decider.allowedDomains" and "decider.deniedDomains", counted from here. */
+void policy_begin_decider(struct policy *p);
 void policy_seal(struct policy *p);
 
 enum verdict { VERDICT_ALLOW, VERDICT_DENY, VERDICT_ASK };
@@ -33,7 +37,7 @@ enum verdict { VERDICT_ALLOW, VERDICT_DENY, VERDICT_ASK };
 /* What decided. Strings live as long as the policy (or the extra list). */
 struct decision {
     enum verdict verdict;
-    const char *list;   /* "network.allowedDomains", "network.deniedDomains", or NULL */
+    const char *list;   /* "network.allowedDomains", "decider.deniedDomains" and so on, or NULL */
     size_t index;       /* of the entry in its list, when list is set */
     const char *entry;  /* its text, or NULL */
     const char *reason; /* of a denial, never NULL then: chapter 10 section 5, table */

@@ -182,6 +182,12 @@ static enum rule_verdict judge(const struct request_rules *rules, const struct r
     return rule->allow ? RULE_ALLOW : RULE_DENY;
 }
 
+bool request_rules_concern(const struct request_rules *rules, const struct host *host,
+                           uint16_t port)
+{
+    return pattern_list_match(rules->all, host, port) >= 0;
+}
+
 enum rule_verdict request_rules_decide(const struct request_rules *rules, const struct host *host,
                                        uint16_t port, const char *method, size_t method_len,
                                        const char *target, size_t target_len,

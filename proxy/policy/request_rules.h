@@ -55,6 +55,10 @@ void request_rules_free(struct request_rules *rules);
 void request_rules_add(struct request_rules *rules, const struct request_rule *rule);
 void request_rules_seal(struct request_rules *rules);
 
+/* Whether any rule names this host and port. */
+bool request_rules_concern(const struct request_rules *rules, const struct host *host,
+                           uint16_t port);
+
 enum rule_verdict {
     RULE_NONE, /* no rule applies */
     RULE_ALLOW,

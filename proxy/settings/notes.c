@@ -106,6 +106,21 @@ static void passable_rules(const json_t *network, struct buf *warnings)
     buf_free(&host);
 }
 
+/* Requests that a decider is meant to see, and cannot. */
+static void unseen_requests(const json_t *document, struct buf *warnings)
+{
+    const json_t *level = json_object_get(json_object_get(document, "decider"), "level");
+    const json_t *network = json_object_get(document, "network");
+    const json_t *proto = json_object_get(json_object_get(document, "decider"), "proto");
+    if (level == NULL || strcmp(json_string_value(level), "connection") == 0 ||
+        json_number_value(proto) == 1 || json_object_get(network, "tlsTerminate") != NULL ||
+        json_is_true(json_object_get(network, "refuseOpaqueTunnels")))
+        return;
+    warn(warnings, "decider.level: only plain HTTP requests can be asked about, since nothing "
+                   "opens tunnels (network.tlsTerminate) or refuses them "
+                   "(network.refuseOpaqueTunnels)");
+}
+
 /* An entry as it matches: everything, what lies under a base, or one host. */
 struct entry {
     enum { ENTRY_ANY, ENTRY_UNDER, ENTRY_HOST } kind;
@@ -227,5 +242,6 @@ void settings_notes(const json_t *document, struct buf *warnings)
     dead_inject_hosts(credentials, "envVars", warnings);
     dead_rules(json_object_get(network, "rules"), warnings);
     passable_rules(network, warnings);
+    unseen_requests(document, warnings);
     shadowed_list(network, warnings);
 }

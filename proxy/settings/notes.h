@@ -9,7 +9,7 @@
 /*
  * Appends "srt: warning: ..." lines for entries that can match no host (chapter
  * 10 section 4.2), for deniedDomains that leave nothing of allowedDomains, and
- * for network.rules that tunnels pass by.
+ * for network.rules and a decider's level that tunnels pass by.
  */
 void settings_notes(const json_t *document, struct buf *warnings);
 

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "proxy/policy/address.h"
+#include "proxy/settings/decider.h"
 #include "proxy/settings/rules.h"
 
 static void check_text(struct validation *v, const json_t *value)
@@ -114,15 +115,14 @@ static const struct shape proxy_shape = {.options = proxy_options, .strict = tru
 static const struct option proxy_option = {
     .key = "proxy", .type = OPTION_OBJECT, .shape = &proxy_shape};
 
-/* Keys this program gives a meaning to, by the object they are in. Without an option a key is
- * refused: a rule that was meant must not be passed over in silence. */
+/* Keys this program gives a meaning to, by the object they are in. */
 static const struct {
     const char *object; /* NULL: the document */
     const char *key;
     const struct option *option;
 } own_keys[] = {
     {NULL, "proxy", &proxy_option},
-    {NULL, "decider", NULL},
+    {NULL, "decider", &decider_option},
     {"network", "rules", &rules_option},
 };
 
@@ -137,12 +137,8 @@ void own_keys_validate(struct validation *v, const json_t *document)
         size_t mark = buf_len(&v->path);
         if (outer != NULL)
             path_push(v, outer);
-        if (own_keys[i].option == NULL) {
-            validation_issue(v, "Unrecognized key(s) in object: '%s'", own_keys[i].key);
-        } else {
-            path_push(v, own_keys[i].key);
-            validate_value(v, own_keys[i].option, value);
-        }
+        path_push(v, own_keys[i].key);
+        validate_value(v, own_keys[i].option, value);
         path_pop(v, mark);
     }
     rules_validate_tunnels(v, document);

@@ -42,15 +42,25 @@ static bool terminates_by_itself(const json_t *document)
            json_object_get(json_object_get(network, "tlsTerminate"), "caCertPath") == NULL;
 }
 
+/* Nobody else can bring one here. */
+static bool names_no_decider(const json_t *document)
+{
+    const json_t *decider = json_object_get(document, "decider");
+    return decider != NULL && json_object_get(decider, "exec") == NULL &&
+           json_object_get(decider, "unix") == NULL;
+}
+
 static const struct refused gateway[] = {
     {terminates_by_itself,
-     "Error: network.tlsTerminate: srt proxy needs caCertPath and caKeyPath, a "
-     "CA that its clients trust: see srt ca create\n"},
+     "Error: network.tlsTerminate: srt proxy needs caCertPath and caKeyPath, or "
+     "--ca-fd: a CA that its clients trust, see srt ca create\n"},
     {settings_mask, "Error: credentials: srt proxy does not put masked credentials back; remove "
                     "the entries with mode \"mask\"\n"},
 };
 
 static const struct refused sandbox[] = {
+    {names_no_decider, "Error: decider: exec or unix is needed, to start a decider or to connect "
+                       "to one\n"},
     {settings_mask, "Error: credentials: srt does not put masked credentials back; remove the "
                     "entries with mode \"mask\", or use mode \"deny\"\n"},
 };
@@ -76,7 +86,9 @@ bool settings_refused(const json_t *document, enum settings_use use, struct buf 
     }
     if (use == SETTINGS_SANDBOX)
         return refuse(sandbox, sizeof sandbox / sizeof sandbox[0], document, error);
-    if (use == SETTINGS_GATEWAY || json_object_get(document, "proxy") != NULL)
-        return refuse(gateway, sizeof gateway / sizeof gateway[0], document, error);
-    return false;
+    if (use == SETTINGS_CHECK && json_object_get(document, "proxy") == NULL)
+        return false;
+    /* The first rule is about the CA. */
+    size_t skip = use == SETTINGS_GATEWAY_CA ? 1 : 0;
+    return refuse(gateway + skip, sizeof gateway / sizeof gateway[0] - skip, document, error);
 }

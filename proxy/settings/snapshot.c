@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "proxy/settings/decider.h"
 #include "proxy/settings/load.h"
 #include "proxy/settings/notes.h"
 #include "proxy/settings/refusals.h"
@@ -49,9 +50,32 @@ static void free_list(char **list)
     free(list);
 }
 
-static struct policy *build_policy(const json_t *network)
+/* Names and addresses of a decider's hello, behind those of the settings. */
+static void add_decider_lists(struct policy *policy, const struct decider_lists *lists, bool strict)
+{
+    policy_begin_decider(policy);
+    for (size_t i = 0; i < lists->allowed_count && !strict; i++)
+        policy_allow(policy, lists->allowed[i]);
+    for (size_t i = 0; i < lists->denied_count; i++)
+        policy_deny(policy, lists->denied[i], NULL);
+}
+
+/* Private networks, which names may not lead to once a decider decides everything. */
+static void deny_private_ranges(struct policy *policy)
+{
+    static const char *const ranges[] = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
+                                         "100.64.0.0/10", "fc00::/7"};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct address_range range;
+        if (address_range_parse(ranges[i], strlen(ranges[i]), &range))
+            policy_deny_range(policy, &range);
+    }
+}
+
+static struct policy *build_policy(const json_t *network, const struct decider_lists *lists)
 {
     struct policy *policy = policy_new();
+    bool strict = json_is_true(json_object_get(network, "strictAllowlist"));
     const json_t *list = json_object_get(network, "allowedDomains");
     for (size_t i = 0; i < json_array_size(list); i++)
         policy_allow(policy, json_string_value(json_array_get(list, i)));
@@ -71,7 +95,11 @@ static struct policy *build_policy(const json_t *network)
         if (address_range_parse(json_string_value(text), json_string_length(text), &range))
             policy_deny_range(policy, &range);
     }
-    policy_set_strict(policy, json_is_true(json_object_get(network, "strictAllowlist")));
+    if (lists != NULL)
+        add_decider_lists(policy, lists, strict);
+    if (lists != NULL && lists->proxy_only)
+        deny_private_ranges(policy);
+    policy_set_strict(policy, strict);
     policy_seal(policy);
     return policy;
 }
@@ -140,17 +168,38 @@ static void build_tls(struct snapshot *s, const json_t *tls)
     s->tls_extra = copy_list(json_object_get(tls, "extraCaCertPaths"));
 }
 
-static void build_network(struct snapshot *s, const json_t *network)
+static void fold_name(char *name)
 {
-    s->policy = build_policy(network);
+    for (char *c = name; *c != '\0'; c++)
+        *c = *c == '_' || *c == '.' ? '-' : (char)text_lower((unsigned char)*c);
+}
+
+/* As enum target_mode of proxy/http/target.h counts them. */
+static uint8_t ambiguous_target(const json_t *mode)
+{
+    static const char *const modes[] = {"refuse", "asSpelled", "normalize"};
+    uint8_t found = 0;
+    for (uint8_t i = 0; mode != NULL && i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(json_string_value(mode), modes[i]) == 0)
+            found = i;
+    return found;
+}
+
+static void build_network(struct snapshot *s, const json_t *network,
+                          const struct decider_lists *lists)
+{
+    s->policy = build_policy(network, lists);
+    s->proxy_only = lists != NULL && lists->proxy_only;
+    s->allow_plaintext_header_set =
+        json_is_true(json_object_get(network, "allowPlaintextHeaderSet"));
+    s->ambiguous_target = ambiguous_target(json_object_get(network, "ambiguousRequestTarget"));
     s->request_rules = rules_build(json_object_get(network, "rules"));
     s->refuse_opaque_tunnels = json_is_true(json_object_get(network, "refuseOpaqueTunnels"));
     s->require_host_match = json_is_true(json_object_get(network, "requireHostMatch"));
     build_tls(s, json_object_get(network, "tlsTerminate"));
     s->strip_response_headers = copy_list(json_object_get(network, "stripResponseHeaders"));
     for (char **name = s->strip_response_headers; name != NULL && *name != NULL; name++)
-        for (char *c = *name; *c != '\0'; c++)
-            *c = *c == '_' || *c == '.' ? '-' : (char)text_lower((unsigned char)*c);
+        fold_name(*name);
 
     const json_t *domains = get(network, "mitmProxy", "domains");
     if (domains == NULL)
@@ -203,6 +252,13 @@ static struct routes *build_routes(const json_t *network, bool environment, stru
 struct snapshot *snapshot_build(const json_t *document, enum settings_use use, bool environment,
                                 struct buf *warnings, struct buf *error)
 {
+    return snapshot_build_with(document, use, environment, NULL, warnings, error);
+}
+
+struct snapshot *snapshot_build_with(const json_t *document, enum settings_use use,
+                                     bool environment, const struct decider_lists *lists,
+                                     struct buf *warnings, struct buf *error)
+{
     const json_t *network = json_object_get(document, "network");
     if (settings_refused(document, use, error))
         return NULL;
@@ -215,7 +271,8 @@ struct snapshot *snapshot_build(const json_t *document, enum settings_use use, b
     s->routes = routes;
     s->ignore_violations = build_filter(json_object_get(document, "ignoreViolations"));
     s->mask_credentials = settings_mask(document);
-    build_network(s, network);
+    build_network(s, network, lists);
+    decider_build(s, json_object_get(document, "decider"));
     build_own(s, json_object_get(document, "proxy"));
     settings_notes(document, warnings);
     return s;
@@ -242,6 +299,9 @@ static void free_fixed(struct snapshot *s)
     free_list(s->tls_extra);
     free(s->tls_ca_certificate);
     free(s->tls_ca_key);
+    free(s->decider_exec);
+    free(s->decider_unix);
+    placements_free(s->placements);
     free(s->token_file);
     free(s->log_file);
 }
@@ -255,11 +315,20 @@ void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present)
     s->routes = first->routes;
     s->refuse_opaque_tunnels = first->refuse_opaque_tunnels;
     s->require_host_match = first->require_host_match;
+    s->allow_plaintext_header_set = first->allow_plaintext_header_set;
+    s->ambiguous_target = first->ambiguous_target;
+    s->proxy_only = first->proxy_only;
     s->strip_response_headers = first->strip_response_headers;
     s->tls_terminate = first->tls_terminate;
     s->tls_ca_certificate = first->tls_ca_certificate;
     s->tls_ca_key = first->tls_ca_key;
     s->tls_extra = first->tls_extra;
+    s->decider_exec = first->decider_exec;
+    s->decider_unix = first->decider_unix;
+    s->decider_proto = first->decider_proto;
+    s->decider_level = first->decider_level;
+    s->decider_timeout_ms = first->decider_timeout_ms;
+    s->placements = first->placements;
     s->mask_credentials = first->mask_credentials;
     s->listen = first->listen;
     s->listen_any_interface = first->listen_any_interface;
@@ -267,6 +336,22 @@ void snapshot_keep_fixed(struct snapshot *s, struct snapshot *present)
     s->log_file = first->log_file;
     s->dns_servers = first->dns_servers;
     s->dns_hosts = first->dns_hosts;
+}
+
+void snapshot_strip_headers(struct snapshot *s, const char *const *names, size_t count)
+{
+    size_t present = 0;
+    while (s->strip_response_headers != NULL && s->strip_response_headers[present] != NULL)
+        present++;
+    if (count == 0)
+        return;
+    char **list = mem_resize(s->strip_response_headers, present + count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        list[present + i] = mem_dup(names[i]);
+        fold_name(list[present + i]);
+    }
+    list[present + count] = NULL;
+    s->strip_response_headers = list;
 }
 
 struct snapshot *snapshot_ref(struct snapshot *s)

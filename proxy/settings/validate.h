@@ -1,7 +1,7 @@
 /*
  * The walk of a document along tables of options: types, ranges, required keys
  * and strictness, each finding with its path. What the tables say is in
- * schema.c and own_keys.c. Private to proxy/settings.
+ * schema.c and own_keys.c. Private to proxy/settings, and to the rules of srt-decider.
  */
 #ifndef SETTINGS_VALIDATE_H
 #define SETTINGS_VALIDATE_H

@@ -13,6 +13,7 @@
 
 enum socks_state {
     SOCKS_HANDSHAKE, /* greeting, user and password, request; the handshake's timer runs */
+    SOCKS_ASKING,    /* a decider is asked; bytes are the tunnel's early data, here and below */
     SOCKS_OPENING    /* allowed, being dialled; bytes are the tunnel's early data */
 };
 
@@ -196,6 +197,39 @@ static bool still_there(struct socks_session *s)
     return true;
 }
 
+static void authorised(struct socks_session *s)
+{
+    const struct request *r = &s->request;
+    s->state = SOCKS_OPENING;
+    s->egress =
+        egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
+    stream_want(s->client->stream, wanted(s));
+}
+
+static void on_authorisation(void *ctx, enum err err)
+{
+    struct socks_session *s = ctx;
+    if (err == ERR_NONE)
+        authorised(s);
+    else
+        refuse(s, err, err == ERR_POLICY ? s->request.decision.reason : NULL);
+}
+
+/* The request is whole: the handshake's time is over, what comes now is for the server. False: the
+ * session is gone. */
+static bool end_handshake(struct socks_session *s)
+{
+    if (buf_len(&s->in) > s->snapshot->limits.early_data_bytes) {
+        session_abort(s, ERR_EARLY_DATA);
+        return false;
+    }
+    if (!flush(s))
+        return false;
+    s->in.max = (size_t)s->snapshot->limits.early_data_bytes + 1;
+    ev_timer_stop(s->worker->loop, &s->timer);
+    return true;
+}
+
 static void take_request(struct socks_session *s)
 {
     const struct socks_handshake *h = &s->handshake;
@@ -217,22 +251,25 @@ static void take_request(struct socks_session *s)
         refuse_code(s, ERR_BAD_AUTHORITY, err_info(ERR_UPSTREAM_TIMEOUT)->socks, "port 0");
         return;
     }
-    if (!request_authorise(r, s->worker, h->host, h->host_len, h->port)) {
+    switch (
+        request_authorise(r, s->worker, NULL, h->host, h->host_len, h->port, on_authorisation, s)) {
+    case AUTHORISATION_GIVEN:
+        if (end_handshake(s))
+            authorised(s);
+        break;
+    case AUTHORISATION_DENIED:
         refuse(s, ERR_POLICY, r->decision.reason);
-        return;
+        break;
+    case AUTHORISATION_AWAITED:
+        if (!end_handshake(s))
+            break;
+        s->state = SOCKS_ASKING;
+        stream_want(s->client->stream, wanted(s));
+        break;
+    case AUTHORISATION_UNKNOWN:
+        refuse(s, ERR_DECIDER, NULL);
+        break;
     }
-    if (buf_len(&s->in) > s->snapshot->limits.early_data_bytes) {
-        session_abort(s, ERR_EARLY_DATA);
-        return;
-    }
-    if (!flush(s))
-        return;
-    s->in.max = (size_t)s->snapshot->limits.early_data_bytes + 1;
-    s->state = SOCKS_OPENING;
-    ev_timer_stop(s->worker->loop, &s->timer);
-    s->egress =
-        egress_start(s->worker, r->snapshot, &r->host, r->port, EGRESS_TUNNEL, on_egress, s);
-    stream_want(s->client->stream, wanted(s));
 }
 
 /* A client without a token has less time from its selected method on (section 5.3). */

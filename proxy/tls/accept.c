@@ -57,10 +57,11 @@ static int accept_name(SSL *ssl, int *alert, void *arg)
     return SSL_TLSEXT_ERR_OK;
 }
 
-struct tls_server *tls_server_new(struct ca *ca)
+struct tls_server *tls_server_new(struct ca *ca, bool short_lived)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    if (ctx == NULL || !leaf_prepare(ca)) {
+    if (ctx == NULL || !leaf_prepare(ca, LEAF_EC) ||
+        (!short_lived && !leaf_prepare(ca, LEAF_RSA))) {
         SSL_CTX_free(ctx);
         ERR_clear_error();
         return NULL;
@@ -96,7 +97,7 @@ const struct buf *tls_server_revocations(struct tls_server *t)
 
 /* A ticket is good for connections that show the same certificate and ask for it in the same way
  * alone: what a session is resumed with is what it was judged by. */
-static bool bind_session(SSL *ssl, const char *name, const struct hello *hello)
+static bool bind_session(SSL *ssl, const char *name, const struct client_hello *hello)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
@@ -122,8 +123,8 @@ static bool show_certificate(SSL *ssl, struct ca *ca, const char *name, bool ecd
     return done;
 }
 
-static SSL *make_ssl(struct tls_server *t, int fd, struct buf *first, const struct hello *hello,
-                     const char *name)
+static SSL *make_ssl(struct tls_server *t, int fd, struct buf *first,
+                     const struct client_hello *hello, const char *name)
 {
     SSL *ssl = SSL_new(t->ctx);
     BIO *bio = prefix_bio_new(fd, first);
@@ -216,8 +217,8 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 }
 
 struct tls_accept *tls_accept_start(struct tls_server *t, struct ev_loop *loop, int fd,
-                                    struct buf *first, const struct hello *hello, const char *name,
-                                    tls_accept_callback *callback, void *ctx)
+                                    struct buf *first, const struct client_hello *hello,
+                                    const char *name, tls_accept_callback *callback, void *ctx)
 {
     struct tls_accept *a = mem_alloc(sizeof *a);
 

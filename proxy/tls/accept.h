@@ -7,6 +7,8 @@
 #ifndef TLS_ACCEPT_H
 #define TLS_ACCEPT_H
 
+#include <stdbool.h>
+
 #include <ev.h>
 
 #include "base/buf.h"
@@ -16,8 +18,10 @@
 
 /* One a worker: the context that all handshakes share. */
 struct tls_server;
-/* NULL when no context or no leaf key can be made. Keeps a reference of the CA. */
-struct tls_server *tls_server_new(struct ca *ca);
+/* NULL when no context or no leaf key can be made. Keeps a reference of the CA. short_lived: the
+ * RSA leaf key is made for the first client without ECDSA, which holds up the loop once, not at
+ * once. */
+struct tls_server *tls_server_new(struct ca *ca, bool short_lived);
 void tls_server_free(struct tls_server *t); /* NULL is fine; streams may outlive it */
 /* The CA's revocation list, DER; borrowed. NULL when it cannot be made. */
 const struct buf *tls_server_revocations(struct tls_server *t);
@@ -33,8 +37,8 @@ typedef void tls_accept_callback(void *ctx, struct stream *stream, const char *d
  * otherwise than `hello` does not come through.
  */
 struct tls_accept *tls_accept_start(struct tls_server *t, struct ev_loop *loop, int fd,
-                                    struct buf *first, const struct hello *hello, const char *name,
-                                    tls_accept_callback *callback, void *ctx);
+                                    struct buf *first, const struct client_hello *hello,
+                                    const char *name, tls_accept_callback *callback, void *ctx);
 void tls_accept_cancel(struct tls_accept *a);
 
 #endif

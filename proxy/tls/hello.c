@@ -143,7 +143,7 @@ static bool name_valid(const char *name, size_t n)
 }
 
 /* The one host_name entry of a server_name extension (RFC 6066 section 3). */
-static bool read_name(struct cursor body, struct hello *out)
+static bool read_name(struct cursor body, struct client_hello *out)
 {
     struct cursor list, name;
     size_t type;
@@ -202,7 +202,7 @@ static void read_schemes(struct cursor body, struct abilities *a)
 }
 
 /* RFC 7301 section 3.1. */
-static void read_alpn(struct cursor body, struct hello *out)
+static void read_alpn(struct cursor body, struct client_hello *out)
 {
     struct cursor list, protocol;
     out->alpn = true;
@@ -215,7 +215,7 @@ static void read_alpn(struct cursor body, struct hello *out)
 }
 
 /* RFC 8446 section 4.2.1. */
-static void read_versions(struct cursor body, struct hello *out)
+static void read_versions(struct cursor body, struct client_hello *out)
 {
     struct cursor list;
     size_t version;
@@ -232,7 +232,7 @@ enum reach {
     REACH_WRONG /* an extension overruns the list */
 };
 
-static enum reach read_extensions(struct cursor list, bool whole, struct hello *out,
+static enum reach read_extensions(struct cursor list, bool whole, struct client_hello *out,
                                   struct abilities *a)
 {
     bool named = false;
@@ -265,7 +265,8 @@ static enum reach read_extensions(struct cursor list, bool whole, struct hello *
 }
 
 /* RFC 8446 section 4.1.2. Sets the state. */
-static enum reach read_message(const struct message *m, struct hello *out, struct abilities *a)
+static enum reach read_message(const struct message *m, struct client_hello *out,
+                               struct abilities *a)
 {
     struct cursor c = {m->bytes, m->len}, ignored, suites, list;
     size_t type, length;
@@ -300,12 +301,12 @@ static bool can_ecdsa(const struct abilities *a, bool tls13, enum reach reach)
     return tls13 ? a->p256 : a->suites && (a->p256 || a->any_sha256);
 }
 
-void hello_read(const uint8_t *p, size_t n, struct hello *out)
+void client_hello_read(const uint8_t *p, size_t n, struct client_hello *out)
 {
     struct message m;
     struct abilities abilities = {0};
     enum reach reach = REACH_CUT;
-    *out = (struct hello){.state = HELLO_UNREADABLE};
+    *out = (struct client_hello){.state = HELLO_UNREADABLE};
     collect(p, n, &m);
     if (n >= LEAST_READABLE)
         reach = read_message(&m, out, &abilities);

@@ -16,7 +16,7 @@ enum hello_sniff { SNIFF_MORE, SNIFF_TLS, SNIFF_NOT_TLS };
 enum hello_sniff hello_sniff(const uint8_t *p, size_t n);
 
 enum hello_name { HELLO_NAME, HELLO_ABSENT, HELLO_UNREADABLE };
-struct hello {
+struct client_hello {
     enum hello_name state;
     char name[HELLO_NAME_MAX + 1]; /* lower case, with HELLO_NAME */
     size_t name_len;
@@ -29,9 +29,9 @@ struct hello {
 };
 
 /* True once p[0..n) holds the whole ClientHello (all of its records, at most HELLO_MAX bytes), or
- * can no longer become one: then hello_read() says what there is. */
+ * can no longer become one: then client_hello_read() says what there is. */
 bool hello_complete(const uint8_t *p, size_t n);
 /* Judges what there is; the client may have stopped. Reassembles a message split over records. */
-void hello_read(const uint8_t *p, size_t n, struct hello *out);
+void client_hello_read(const uint8_t *p, size_t n, struct client_hello *out);
 
 #endif

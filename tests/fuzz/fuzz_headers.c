@@ -1,4 +1,5 @@
-/* Rewritten heads parse again, hold no hop-by-hop field, and say the framing that was asked for. */
+/* Rewritten heads parse again, hold no hop-by-hop field, say the framing that was asked for, and
+ * have the edits that were asked for. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,6 +52,42 @@ static void check_gone(const struct head *in, const uint8_t *p, const struct hea
     }
 }
 
+static const char *const hop_by_hop[] = {
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+};
+
+/* With folded_hop_by_hop: no spelling of such a name, and of none that Connection lists, is left
+ * but for the fields of our own. */
+static void check_gone_folded(const struct head *in, const uint8_t *p, const struct head *out,
+                              const uint8_t *q)
+{
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct field *f = &out->fields[i];
+        char folded[64] = "", item[64];
+        size_t len;
+        const char *list;
+        if (f->id != FIELD_OTHER || f->name.len >= sizeof folded)
+            continue;
+        fold_name(folded, (const char *)q + f->name.at, f->name.len);
+        for (size_t k = 0; k < sizeof hop_by_hop / sizeof hop_by_hop[0]; k++)
+            assert(strcmp(folded, hop_by_hop[k]) != 0);
+        for (uint32_t k = 0; (list = head_find(in, p, "connection", k, &len)) != NULL; k++) {
+            if (len >= sizeof item)
+                continue;
+            fold_name(item, list, len);
+            assert(!lists(item, len, folded, f->name.len));
+        }
+    }
+}
+
 static void check_once(const struct head *h)
 {
     uint32_t seen = 0;
@@ -71,8 +108,142 @@ static uint32_t count_id(const struct head *h, unsigned id)
     return count;
 }
 
-static void check_request(const struct head *h, const uint8_t *p, bool upgrade, bool folded)
+/* Edits of which the names and values come from the input's fields: every third is removed, every
+ * third set to a value of its own. What was asked for is kept to compare with. */
+enum { EDITS_MAX = 24, NAME_MAX_LENGTH = 40 };
+
+struct asked {
+    char names[EDITS_MAX][NAME_MAX_LENGTH]; /* folded */
+    bool set[EDITS_MAX];
+    size_t count;
+    bool credential;
+};
+
+static const char *const untouchable[] = {
+    "host", "connection", "keep-alive", "proxy-connection", "transfer-encoding",
+    "te",   "trailer",    "upgrade",    "content-length",
+};
+
+static bool is_untouchable(const char *folded)
 {
+    for (size_t i = 0; i < sizeof untouchable / sizeof untouchable[0]; i++)
+        if (strcmp(folded, untouchable[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Names that other rules remove or count whatever the edits say. */
+static bool is_ours(const char *folded)
+{
+    return is_untouchable(folded) || strncmp(folded, "proxy-auth", 10) == 0;
+}
+
+static struct edits *make_edits(const struct head *h, const uint8_t *p, bool credential,
+                                struct asked *asked)
+{
+    struct edits *e = edits_new();
+    asked->count = 0;
+    asked->credential = credential;
+    for (uint32_t i = 0; i < h->count && asked->count < EDITS_MAX; i++) {
+        const struct field *f = &h->fields[i];
+        char name[NAME_MAX_LENGTH] = "", value[8];
+        if (f->name.len >= sizeof name || i % 3 == 2)
+            continue;
+        memcpy(name, p + f->name.at, f->name.len);
+        char *folded = asked->names[asked->count];
+        memset(folded, 0, NAME_MAX_LENGTH);
+        fold_name(folded, name, f->name.len);
+        bool set = i % 3 == 0 && !is_ours(folded);
+        if (set) {
+            value[0] = (char)('a' + asked->count);
+            value[1] = 0;
+            edits_set(e, name, value);
+        } else {
+            edits_remove(e, name);
+        }
+        asked->set[asked->count++] = set;
+    }
+    if (credential)
+        edits_set_credential(e, "Bearer c");
+    return e;
+}
+
+static bool folds_to(const struct head *h, const uint8_t *p, uint32_t i, const char *folded)
+{
+    char name[NAME_MAX_LENGTH] = "";
+    const struct field *f = &h->fields[i];
+    if (f->name.len >= sizeof name)
+        return false;
+    fold_name(name, (const char *)p + f->name.at, f->name.len);
+    return strcmp(name, folded) == 0;
+}
+
+static bool takes_credential(const char *folded)
+{
+    return strcmp(folded, "authorization") == 0 || strcmp(folded, "cookie") == 0 ||
+           strcmp(folded, "x-api-key") == 0;
+}
+
+/* Of each name edited just what was set is there, each value once and in order. */
+static void check_edits(const struct asked *asked, const struct head *out, const uint8_t *q)
+{
+    for (size_t i = 0; i < asked->count; i++) {
+        const char *folded = asked->names[i];
+        if (is_ours(folded))
+            continue;
+        char values[EDITS_MAX + 2] = "", seen[EDITS_MAX + 2] = "";
+        size_t want = 0, have = 0;
+        bool credential = asked->credential && takes_credential(folded);
+        for (size_t k = 0; k < asked->count && !credential; k++)
+            if (asked->set[k] && strcmp(asked->names[k], folded) == 0)
+                values[want++] = (char)('a' + k);
+        if (credential && strcmp(folded, "authorization") == 0)
+            values[want++] = 'B';
+        for (uint32_t k = 0; k < out->count; k++) {
+            if (!folds_to(out, q, k, folded))
+                continue;
+            assert(have < sizeof seen - 1 && out->fields[k].value.len != 0);
+            seen[have++] = (char)q[out->fields[k].value.at];
+        }
+        assert(strcmp(values, seen) == 0);
+    }
+    size_t len;
+    const char *value = head_find(out, q, "authorization", 0, &len);
+    if (asked->credential)
+        assert(value != NULL && len == 8 && memcmp(value, "Bearer c", 8) == 0);
+}
+
+/* With edits: they hold, and framing and Host are what they were without. */
+static void check_edited(const struct head *h, const uint8_t *p, const struct request_out *plain,
+                         bool credential)
+{
+    struct request_out how = *plain;
+    struct asked asked;
+    struct edits *edits = make_edits(h, p, credential, &asked);
+    struct buf out;
+    struct head again;
+    size_t scanned = 0;
+    how.edits = edits;
+    buf_init(&out, ROOM);
+    head_init(&again);
+    assert(headers_write_request(&out, h, p, &how));
+    assert(head_parse_request(&again, buf_data(&out), buf_len(&out), &scanned, LIMIT * 2) ==
+           HEAD_OK);
+    assert(again.length == buf_len(&out) && again.host_count == 1);
+    assert(again.framing == (how.framing == OUT_NONE     ? BODY_NONE
+                             : how.framing == OUT_LENGTH ? BODY_LENGTH
+                                                         : BODY_CHUNKED));
+    assert(again.content_length == how.length);
+    assert(again.connection_upgrade == (how.upgrade && headers_may_upgrade(h, p)));
+    check_edits(&asked, &again, buf_data(&out));
+    edits_free(edits);
+    buf_free(&out);
+    head_free(&again);
+}
+
+static void check_request(const struct head *h, const uint8_t *p, unsigned variant)
+{
+    bool upgrade = (variant & 1) != 0, folded = (variant & 2) != 0;
     struct buf out;
     struct head again;
     uint64_t length;
@@ -102,6 +273,9 @@ static void check_request(const struct head *h, const uint8_t *p, bool upgrade, 
     assert(count_id(&again, FIELD_COOKIE) <= 1);
     check_once(&again);
     check_gone(h, p, &again, q);
+    if (folded)
+        check_gone_folded(h, p, &again, q);
+    check_edited(h, p, &how, (variant & 4) != 0);
     buf_free(&out);
     head_free(&again);
 }
@@ -179,7 +353,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     head_init(&h);
     enum head_result result = head_parse_request(&h, p, n, &scanned, LIMIT);
     if ((result == HEAD_OK || result == HEAD_NO_HOST) && !head_method_is(&h, p, "CONNECT"))
-        check_request(&h, p, (data[0] & 1) != 0, (data[0] & 2) != 0);
+        check_request(&h, p, data[0]);
     scanned = 0;
     if (head_parse_response(&h, p, n, &scanned, LIMIT) == HEAD_OK)
         check_response(&h, p, data[0]);

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_name(const struct hello *h)
+static void check_name(const struct client_hello *h)
 {
     if (h->state != HELLO_NAME) {
         assert(h->name_len == 0 && h->name[0] == '\0');
@@ -30,16 +30,16 @@ static void check_name(const struct hello *h)
     }
 }
 
-static void read_copy(const uint8_t *data, size_t n, struct hello *out)
+static void read_copy(const uint8_t *data, size_t n, struct client_hello *out)
 {
     /* Exactly as large as what is read, so that a byte too many is seen. */
     uint8_t *copy = (uint8_t *)mem_dup_n((const char *)data, n);
-    hello_read(copy, n, out);
+    client_hello_read(copy, n, out);
     free(copy);
     check_name(out);
 }
 
-static bool same(const struct hello *a, const struct hello *b)
+static bool same(const struct client_hello *a, const struct client_hello *b)
 {
     return a->state == b->state && strcmp(a->name, b->name) == 0 && a->name_len == b->name_len &&
            a->ecdsa == b->ecdsa && a->alpn == b->alpn && a->http11 == b->http11 && a->h2 == b->h2 &&
@@ -47,11 +47,11 @@ static bool same(const struct hello *a, const struct hello *b)
 }
 
 /* The message of a single record, sent in two, must read the same. */
-static void check_split(const uint8_t *data, size_t size, const struct hello *whole)
+static void check_split(const uint8_t *data, size_t size, const struct client_hello *whole)
 {
     size_t n = size - 5, first = size > 9 ? 1 + data[8] % (n - 1) : 1;
     uint8_t *split = mem_alloc(size + 5);
-    struct hello hello;
+    struct client_hello hello;
     memcpy(split, data, 5 + first);
     memcpy(split + 5 + first, data, 5);
     memcpy(split + 10 + first, data + 5 + first, n - first);
@@ -68,7 +68,7 @@ static void check_split(const uint8_t *data, size_t size, const struct hello *wh
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct hello first, last;
+    struct client_hello first, last;
     size_t n = 0;
     read_copy(data, size, &last);
     (void)hello_sniff(data, size);

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "certs/leaf.h"
 #include "proxy/tls/accept.h"
 #include "proxy/tls/prefix_bio.h"
 
@@ -40,7 +42,7 @@ static int set_up(void **state)
     buf_init(&error, 4096);
     ca = ca_create("accept", &error);
     buf_free(&error);
-    server = ca != NULL ? tls_server_new(ca) : NULL;
+    server = ca != NULL ? tls_server_new(ca, true) : NULL;
     client_ctx = SSL_CTX_new(TLS_client_method());
     if (server == NULL || client_ctx == NULL)
         return -1;
@@ -218,11 +220,11 @@ static void open_client(struct meeting *m, const char *server_name, SSL_SESSION 
 }
 
 /* judged: what the hello was read as, NULL: as it is. */
-static void meet(struct meeting *m, const char *name, const struct hello *judged)
+static void meet(struct meeting *m, const char *name, const struct client_hello *judged)
 {
     struct buf first = take_hello(m);
-    struct hello hello;
-    hello_read(buf_data(&first), buf_len(&first), &hello);
+    struct client_hello hello;
+    client_hello_read(buf_data(&first), buf_len(&first), &hello);
     m->accept = tls_accept_start(server, m->loop, m->pair.ours, &first,
                                  judged != NULL ? judged : &hello, name, on_accepted, m);
     m->started = true;
@@ -244,8 +246,9 @@ static void part(struct meeting *m)
 }
 
 /* Whether a client with that name and session comes through, and what by. */
-static bool comes_through(const char *server_name, const char *name, const struct hello *judged,
-                          SSL_SESSION *resumed, bool *reused, char *detail)
+static bool comes_through(const char *server_name, const char *name,
+                          const struct client_hello *judged, SSL_SESSION *resumed, bool *reused,
+                          char *detail)
 {
     struct meeting m;
     open_client(&m, server_name, resumed);
@@ -265,9 +268,9 @@ static bool comes_through(const char *server_name, const char *name, const struc
     return through;
 }
 
-static struct hello named(const char *name)
+static struct client_hello named(const char *name)
 {
-    struct hello hello = {.state = HELLO_NAME, .ecdsa = true};
+    struct client_hello hello = {.state = HELLO_NAME, .ecdsa = true};
     hello.name_len = strlen(name);
     memcpy(hello.name, name, hello.name_len);
     return hello;
@@ -275,7 +278,7 @@ static struct hello named(const char *name)
 
 static void test_names_that_agree(void **state)
 {
-    const struct hello unreadable = {.state = HELLO_UNREADABLE, .ecdsa = true};
+    const struct client_hello unreadable = {.state = HELLO_UNREADABLE, .ecdsa = true};
     (void)state;
     assert_true(comes_through("ok.test", "ok.test", NULL, NULL, NULL, NULL));
     assert_true(comes_through("OK.test", "ok.test", NULL, NULL, NULL, NULL));
@@ -286,7 +289,8 @@ static void test_names_that_agree(void **state)
 
 static void test_names_that_disagree(void **state)
 {
-    const struct hello other = named("two.test"), absent = {.state = HELLO_ABSENT, .ecdsa = true};
+    const struct client_hello other = named("two.test"),
+                              absent = {.state = HELLO_ABSENT, .ecdsa = true};
     char detail[128];
     (void)state;
     assert_false(comes_through("ok.test", "ok.test", &other, NULL, NULL, detail));
@@ -339,8 +343,8 @@ static void test_a_client_that_goes(void **state)
     (void)state;
     open_client(&m, "ok.test", NULL);
     struct buf first = take_hello(&m);
-    struct hello hello;
-    hello_read(buf_data(&first), buf_len(&first), &hello);
+    struct client_hello hello;
+    client_hello_read(buf_data(&first), buf_len(&first), &hello);
     shutdown(m.pair.theirs, SHUT_RDWR);
     ev_io_stop(m.loop, &m.io);
     m.accept =
@@ -359,8 +363,8 @@ static void test_cancelled(void **state)
         struct meeting m;
         open_client(&m, "ok.test", NULL);
         struct buf first = take_hello(&m);
-        struct hello hello;
-        hello_read(buf_data(&first), buf_len(&first), &hello);
+        struct client_hello hello;
+        client_hello_read(buf_data(&first), buf_len(&first), &hello);
         ev_io_stop(m.loop, &m.io); /* the client answers no more */
         m.accept = tls_accept_start(server, m.loop, m.pair.ours, &first, &hello, "ok.test",
                                     on_accepted, &m);
@@ -375,7 +379,7 @@ static void test_cancelled(void **state)
 static void test_the_server_may_go_first(void **state)
 {
     struct meeting m;
-    struct tls_server *other = tls_server_new(ca), *kept = server;
+    struct tls_server *other = tls_server_new(ca, true), *kept = server;
     (void)state;
     assert_non_null(other);
     open_client(&m, "ok.test", NULL);
@@ -399,6 +403,58 @@ static void test_revocations(void **state)
     X509_CRL_free(crl);
 }
 
+/* The RSA key of a CA's leaves, as a digest. Made here if there is none. */
+static bool rsa_leaf_key(struct ca *from, unsigned char digest[EVP_MAX_MD_SIZE])
+{
+    struct leaf leaf;
+    unsigned n = 0;
+    memset(digest, 0, EVP_MAX_MD_SIZE);
+    if (!leaf_get(from, "ok.test", 7, LEAF_RSA, &leaf))
+        return false;
+    bool done = X509_pubkey_digest(leaf.certificate, EVP_sha256(), digest, &n) == 1;
+    leaf_release(&leaf);
+    return done;
+}
+
+/* Whether the key was there before this: only then a child gets the same. */
+static bool has_rsa_key(struct ca *of)
+{
+    unsigned char ours[EVP_MAX_MD_SIZE], theirs[EVP_MAX_MD_SIZE];
+    int fds[2], status;
+    assert_int_equal(pipe(fds), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(rsa_leaf_key(of, theirs) && write(fds[1], theirs, sizeof theirs) == sizeof theirs
+                  ? 0
+                  : 1);
+    assert_int_equal(read(fds[0], theirs, sizeof theirs), sizeof theirs);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(fds[0]);
+    close(fds[1]);
+    assert_true(rsa_leaf_key(of, ours));
+    return memcmp(ours, theirs, sizeof ours) == 0;
+}
+
+static void test_no_client_waits_for_a_key(void **state)
+{
+    (void)state;
+    for (int short_lived = 0; short_lived <= 1; short_lived++) {
+        struct buf error;
+        buf_init(&error, 4096);
+        struct ca *fresh = ca_create("keys", &error);
+        assert_non_null(fresh);
+        struct tls_server *t = tls_server_new(fresh, short_lived != 0);
+        assert_non_null(t);
+        assert_int_equal(has_rsa_key(fresh), short_lived == 0);
+        assert_true(has_rsa_key(fresh));
+        tls_server_free(t);
+        ca_unref(fresh);
+        buf_free(&error);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_the_server_may_go_first),
         cmocka_unit_test(test_revocations),
+        cmocka_unit_test(test_no_client_waits_for_a_key),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -235,6 +235,35 @@ static void reasons_name_the_classes_in_priority_order(void **state)
                                  "non-loopback address / an unparsable address"));
 }
 
+static void literals_of_a_decider_count_too(void **state)
+{
+    static const struct host name = {.text = "n.test", .len = 6};
+    static const struct {
+        const char *text;
+        uint16_t port;
+        enum address_class class;
+    } cases[] = {
+        {"127.0.0.9", 443, ADDRESS_KEPT},          {"127.0.0.8", 443, ADDRESS_LOOPBACK},
+        {"fe80::9", 8443, ADDRESS_KEPT},           {"fe80::9", 443, ADDRESS_LINK_LOCAL},
+        {"2001:db8::9", 443, ADDRESS_DENY_LISTED}, {"203.0.113.9", 80, ADDRESS_KEPT},
+        {"203.0.113.9", 443, ADDRESS_DENY_LISTED}, {"64:ff9b::cb00:7109", 443, ADDRESS_DENY_LISTED},
+    };
+    struct policy *p = policy_new();
+    (void)state;
+    policy_begin_decider(p);
+    policy_allow(p, "127.0.0.9");
+    policy_allow(p, "[fe80::9]:8443");
+    policy_deny(p, "2001:db8::9", NULL);
+    policy_deny(p, "203.0.113.9:443", NULL);
+    policy_seal(p);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct address a;
+        assert_true(address_parse(cases[i].text, strlen(cases[i].text), false, &a));
+        assert_int_equal(policy_judge_address(p, &name, cases[i].port, &a, NULL), cases[i].class);
+    }
+    policy_free(p);
+}
+
 static void a_reason_is_cut_to_its_room(void **state)
 {
     char text[16];
@@ -257,6 +286,7 @@ int main(void)
         cmocka_unit_test(unknown_interfaces_deny_nothing_and_no_policy_denies_all),
         cmocka_unit_test(a_range_over_all_ipv6_leaves_ipv4_alone),
         cmocka_unit_test(reasons_name_the_classes_in_priority_order),
+        cmocka_unit_test(literals_of_a_decider_count_too),
         cmocka_unit_test(a_reason_is_cut_to_its_room),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

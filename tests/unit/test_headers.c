@@ -143,6 +143,95 @@ static void folded_hop_by_hop(void **state)
                       "Host: x\r\nKeep.Alive: 1\r\nproxy_connection: a\r\nTransfer_Encoding: b\r\n"
                       "Connection: x-one\r\nX_One: 1\r\nX.Two: 2\r\n",
                       "Host: h.test\r\nX.Two: 2\r\n");
+    static const char *const gone[] = {
+        "Keep_Alive: 1\r\n",
+        "Proxy.Authenticate: 1\r\n",
+        "PROXY_AUTHORIZATION: 1\r\nproxy.authorization: 2\r\n",
+        "Proxy.Connection: 1\r\n",
+        "transfer.encoding: chunked\r\n",
+        "Connection: x_one\r\nX-One: 1\r\nX_One: 2\r\nx.ONE: 3\r\n",
+        "Connection: a, X.One-Two\r\nX_One.Two: 1\r\n",
+        "Connection: user_agent\r\nUser-Agent: 1\r\nUSER.AGENT: 2\r\n",
+    };
+    for (size_t i = 0; i < COUNT(gone); i++) {
+        char fields[512];
+        snprintf(fields, sizeof fields, "Host: x\r\nKeep-A: 1\r\n%sXY: 2\r\n", gone[i]);
+        expect_request_as(&how, fields, "Host: h.test\r\nKeep-A: 1\r\nXY: 2\r\n");
+    }
+    /* A name in parts is not the name. */
+    expect_request_as(&how, "Host: x\r\nConnection: x_one\r\nX-One-Two: 1\r\nXOne: 2\r\nT.E: 3\r\n",
+                      "Host: h.test\r\nX-One-Two: 1\r\nXOne: 2\r\nT.E: 3\r\n");
+}
+
+/* With these edits: each first character `-` removes a name, `=` sets one to a value. */
+static void expect_edited(const struct request_out *base, const char *const *edits,
+                          const char *fields, const char *want)
+{
+    struct request_out how = *base;
+    struct edits *e = edits_new();
+    for (; *edits != NULL; edits++) {
+        char name[64];
+        int n = (int)strcspn(*edits + 1, ":");
+        snprintf(name, sizeof name, "%.*s", n, *edits + 1);
+        **edits == '-' ? edits_remove(e, name) : edits_set(e, name, *edits + 1 + n + 1);
+    }
+    how.edits = e;
+    expect_request_as(&how, fields, want);
+    edits_free(e);
+}
+
+#define EDITS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void edits_remove_every_spelling(void **state)
+{
+    (void)state;
+    expect_edited(&plain, EDITS("-x-api-key"),
+                  "Host: x\r\nX-API-Key: 1\r\nX_Api.Key: 2\r\nx.api_key: 3\r\nX-Api: 4\r\n"
+                  "X-API-Keys: 5\r\n",
+                  "Host: h.test\r\nX-Api: 4\r\nX-API-Keys: 5\r\n");
+    expect_edited(&plain, EDITS("-User_Agent", "-cookie"),
+                  "Cookie: a\r\nHost: x\r\nUSER-AGENT: 1\r\nuser.agent: 2\r\nUser-Agent: 3\r\n"
+                  "ETag: 4\r\nCOOKIE: b\r\nETAG: 5\r\n",
+                  "Host: h.test\r\nETag: 4\r\n");
+    expect_edited(&plain, EDITS("-etag"),
+                  "Host: x\r\nCookie: a\r\nE-Tag: 1\r\nETag: 2\r\nCookie: b\r\n",
+                  "Host: h.test\r\nCookie: a; b\r\nE-Tag: 1\r\n");
+}
+
+static void edits_set_after_the_client_s_fields(void **state)
+{
+    (void)state;
+    expect_edited(&plain, EDITS("=X_New:1", "=authorization:Bearer b", "=x-new:2"),
+                  "Authorization: Basic a\r\nX.New: 0\r\nHost: x\r\nA: 1\r\n",
+                  "Host: h.test\r\nA: 1\r\nx_new: 1\r\nx_new: 2\r\nauthorization: Bearer b\r\n");
+    /* What Connection lists is the client's field, not the one that is set. */
+    expect_edited(&plain, EDITS("=x-new:1"), "Host: x\r\nConnection: x-new\r\nX-New: 0\r\n",
+                  "Host: h.test\r\nx-new: 1\r\n");
+    struct request_out how = plain;
+    how.close = true;
+    how.proxy_authorization = "Basic p";
+    how.framing = OUT_LENGTH;
+    how.length = 3;
+    expect_edited(&how, EDITS("=x-new:1"), "Host: x\r\nTransfer-Encoding: chunked\r\n",
+                  "Host: h.test\r\nContent-Length: 3\r\nx-new: 1\r\n"
+                  "Proxy-Authorization: Basic p\r\nConnection: close\r\n");
+}
+
+static void edits_touch_no_framing(void **state)
+{
+    (void)state;
+    struct request_out how = plain;
+    how.framing = OUT_LENGTH;
+    how.length = 3;
+    expect_edited(&how,
+                  EDITS("-host", "-Content_Length", "=content-length:9", "=host:evil", "=te:x"),
+                  "Host: x\r\nContent-Length: 3\r\nContent_Length: 4\r\n",
+                  "Host: h.test\r\nContent-Length: 3\r\nContent_Length: 4\r\n");
+    how = plain;
+    how.upgrade = true;
+    expect_edited(&how, EDITS("-upgrade", "-connection", "=connection:close"),
+                  "Host: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n",
+                  "Host: h.test\r\nUpgrade: websocket\r\nConnection: upgrade\r\n");
 }
 
 static void once_only_fields_are_cut(void **state)
@@ -486,6 +575,9 @@ int main(void)
         cmocka_unit_test(hop_by_hop_fields_are_removed),
         cmocka_unit_test(other_fields_stay_as_they_are),
         cmocka_unit_test(folded_hop_by_hop),
+        cmocka_unit_test(edits_remove_every_spelling),
+        cmocka_unit_test(edits_set_after_the_client_s_fields),
+        cmocka_unit_test(edits_touch_no_framing),
         cmocka_unit_test(once_only_fields_are_cut),
         cmocka_unit_test(cookies_are_joined),
         cmocka_unit_test(framing_is_ours),

@@ -99,9 +99,9 @@ static void bytes_free(struct bytes *b)
     buf_free(&b->wire);
 }
 
-static void read_all(const struct buf *wire, struct hello *out)
+static void read_all(const struct buf *wire, struct client_hello *out)
 {
-    hello_read(buf_data(wire), buf_len(wire), out);
+    client_hello_read(buf_data(wire), buf_len(wire), out);
 }
 
 /* Complete at its last byte and not before, and then for good. */
@@ -115,7 +115,7 @@ static void expect_complete_at_end(struct buf *wire)
 
 static void expect_name(const struct buf *wire, const char *name)
 {
-    struct hello hello;
+    struct client_hello hello;
     read_all(wire, &hello);
     assert_int_equal(hello.state, HELLO_NAME);
     assert_string_equal(hello.name, name);
@@ -124,7 +124,7 @@ static void expect_name(const struct buf *wire, const char *name)
 
 static void expect_state(const struct buf *wire, enum hello_name state)
 {
-    struct hello hello;
+    struct client_hello hello;
     read_all(wire, &hello);
     assert_int_equal(hello.state, state);
     assert_string_equal(hello.name, "");
@@ -167,7 +167,7 @@ static const struct {
 
 static void expect_client(const struct buf *wire, size_t i)
 {
-    struct hello hello;
+    struct client_hello hello;
     read_all(wire, &hello);
     assert_int_equal(hello.state, clients[i].name != NULL ? HELLO_NAME : HELLO_ABSENT);
     assert_string_equal(hello.name, clients[i].name != NULL ? clients[i].name : "");
@@ -242,7 +242,7 @@ static void test_grease_is_passed_over(void **state)
 {
     (void)state;
     struct bytes b = bytes_new();
-    struct hello hello;
+    struct client_hello hello;
     put_hex(&b.extensions, "0a0a0000"                 /* an extension */
                            "002b0007060a0a03047a7a"   /* supported_versions */
                            "000d000600043a3a0403"     /* signature_algorithms */
@@ -311,18 +311,18 @@ static void test_a_name_before_a_cut_counts(void **state)
 {
     (void)state;
     struct bytes b = bytes_new();
-    struct hello hello;
+    struct client_hello hello;
     put_name(&b.extensions, "cut.example.com");
     put_key_share(&b.extensions, 29, 32);
     put_message(&b.message, &b.extensions);
     put_records(&b.wire, &b.message, 60);
     for (size_t n = buf_len(&b.wire) - 30; n < buf_len(&b.wire); n++) {
-        hello_read(buf_data(&b.wire), n, &hello);
+        client_hello_read(buf_data(&b.wire), n, &hello);
         assert_int_equal(hello.state, HELLO_NAME);
         assert_string_equal(hello.name, "cut.example.com");
         assert_true(hello.ecdsa); /* signature_algorithms may have been to come */
     }
-    hello_read(buf_data(&b.wire), 70, &hello);
+    client_hello_read(buf_data(&b.wire), 70, &hello);
     assert_int_equal(hello.state, HELLO_UNREADABLE);
     bytes_free(&b);
 }
@@ -332,7 +332,7 @@ static void test_the_bound(void **state)
     (void)state;
     for (int early = 0; early < 2; early++) {
         struct bytes b = bytes_new();
-        struct hello hello;
+        struct client_hello hello;
         if (early)
             put_name(&b.extensions, "big.example.com");
         put_key_share(&b.extensions, 29, 20000);
@@ -378,7 +378,7 @@ static void test_names(void **state)
         put_name(&b.extensions, rows[i].name);
         put_message(&b.message, &b.extensions);
         put_records(&b.wire, &b.message, 16384);
-        struct hello hello;
+        struct client_hello hello;
         read_all(&b.wire, &hello);
         if (hello.state != (rows[i].ok ? HELLO_NAME : HELLO_UNREADABLE))
             fail_msg("%s", rows[i].name);
@@ -440,7 +440,7 @@ static void test_extension_lists(void **state)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct bytes b = bytes_new();
-        struct hello hello;
+        struct client_hello hello;
         put_hex(&b.extensions, rows[i].hex);
         put_message(&b.message, &b.extensions);
         put_records(&b.wire, &b.message, 16384);
@@ -479,7 +479,7 @@ static void test_who_can_use_an_ecdsa_leaf(void **state)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct bytes b = bytes_new();
-        struct hello hello;
+        struct client_hello hello;
         if (rows[i].schemes != NULL) {
             size_t n = strlen(rows[i].schemes) / 2;
             put_number(&b.extensions, 2, 13);

@@ -28,7 +28,7 @@ static int set_up(void **state)
     buf_init(&error, 1 << 16);
     buf_init(&text, 1 << 20);
     ca = ca_create("leaves", &error);
-    return ca != NULL && leaf_prepare(ca) ? 0 : -1;
+    return ca != NULL && leaf_prepare(ca, LEAF_EC) ? 0 : -1;
 }
 
 static int tear_down(void **state)

@@ -158,6 +158,56 @@ static void the_denied_list_can_be_asked_alone(void **state)
     policy_free(p);
 }
 
+static void entries_of_a_decider_have_names_and_counts_of_their_own(void **state)
+{
+    static const struct {
+        const char *host;
+        enum verdict verdict;
+        const char *list, *entry;
+        size_t index;
+    } cases[] = {
+        {"ok.test", VERDICT_ALLOW, "network.allowedDomains", "ok.test", 0},
+        {"both.test", VERDICT_ALLOW, "network.allowedDomains", "both.test", 1},
+        {"one.test", VERDICT_ALLOW, "decider.allowedDomains", "one.test", 1},
+        {"x.wide.test", VERDICT_ALLOW, "decider.allowedDomains", "*.wide.test:443", 2},
+        {"[2001:db8::1]", VERDICT_ALLOW, "decider.allowedDomains", "2001:db8::1", 3},
+        {"single", VERDICT_ALLOW, "decider.allowedDomains", "single", 4},
+        {"bad.test", VERDICT_DENY, "network.deniedDomains", "bad.test", 0},
+        {"shut.test", VERDICT_DENY, "decider.deniedDomains", "shut.test", 0},
+        {"[::ffff:192.0.2.1]", VERDICT_DENY, "decider.deniedDomains", "192.0.2.1:443", 1},
+        {"no.test", VERDICT_ASK, NULL, NULL, 0},
+    };
+    struct policy *p = policy_new();
+    (void)state;
+    policy_allow(p, "ok.test");
+    policy_allow(p, "both.test");
+    policy_allow(p, "shut.test"); /* whatever allows it, a denial is first */
+    policy_deny(p, "bad.test", NULL);
+    policy_begin_decider(p);
+    policy_allow(p, "both.test");
+    policy_allow(p, "one.test");
+    policy_allow(p, "*.wide.test:443");
+    policy_allow(p, "2001:db8::1");
+    policy_allow(p, "single");
+    policy_deny(p, "shut.test", NULL);
+    policy_deny(p, "192.0.2.1:443", NULL);
+    policy_seal(p);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct decision d = decide(p, cases[i].host, 443, NULL);
+        assert_int_equal(d.verdict, cases[i].verdict);
+        if (cases[i].list == NULL) {
+            assert_null(d.list);
+            continue;
+        }
+        assert_string_equal(d.list, cases[i].list);
+        assert_string_equal(d.entry, cases[i].entry);
+        assert_int_equal(d.index, cases[i].index);
+        if (d.verdict == VERDICT_DENY)
+            assert_string_equal(d.reason, POLICY_DENY_LISTED);
+    }
+    policy_free(p);
+}
+
 static void deny_all_shadows_every_allowed_entry(void **state)
 {
     struct policy *p = policy_new();
@@ -180,6 +230,7 @@ int main(void)
         cmocka_unit_test(strict_lists_deny_what_they_do_not_name),
         cmocka_unit_test(an_extra_list_allows_but_never_beats_a_denial),
         cmocka_unit_test(the_denied_list_can_be_asked_alone),
+        cmocka_unit_test(entries_of_a_decider_have_names_and_counts_of_their_own),
         cmocka_unit_test(deny_all_shadows_every_allowed_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

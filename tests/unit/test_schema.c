@@ -161,7 +161,7 @@ static void test_own_keys_are_strict_and_come_last(void **state)
     (void)state;
     expect("{\"proxy\":{\"x\":1,\"auth\":{},\"limits\":{\"dnsTries\":0,\"y\":1},\"timeouts\":"
            "{\"dialMs\":10},\"dns\":{\"servers\":[\"::1\",\"[::1]\"]},\"listen\":[\"[::1]:0\","
-           "\"host:1\",\"unix:/s\"],\"log\":\"a\\u0000\"},\"decider\":{}," NETWORK
+           "\"host:1\",\"unix:/s\"],\"log\":\"a\\u0000\"},\"decider\":{\"x\":1}," NETWORK
            ",\"allowPty\":0}",
            SETTINGS_GATEWAY,
            "allowPty: Expected boolean, received number; "
@@ -174,7 +174,7 @@ static void test_own_keys_are_strict_and_come_last(void **state)
            "proxy.limits.dnsTries: Number must be greater than or equal to 1; "
            "proxy.limits: Unrecognized key(s) in object: 'y'; "
            "proxy: Unrecognized key(s) in object: 'x'; "
-           ": Unrecognized key(s) in object: 'decider'");
+           "decider: Unrecognized key(s) in object: 'x'");
 }
 
 #define RULE(rest) "[{\"host\":\"ok.test\",\"action\":\"deny\"" rest "}]"

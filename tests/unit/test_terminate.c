@@ -25,7 +25,7 @@ static int set_up(void **state)
     buf_init(&error, 4096);
     ca = ca_create("terminate", &error);
     buf_free(&error);
-    server = tls_server_new(ca);
+    server = tls_server_new(ca, true);
     worker = mem_alloc(sizeof *worker);
     worker->loop = ev_loop_new(EVFLAG_AUTO);
     worker->violations = violation_store_new();

@@ -30,7 +30,7 @@ static bool expect(bool ok, struct buf *why, const char *what, const char *got)
 }
 
 /* leaf: null when the bytes are not TLS, else the two names a certificate may get. */
-static bool leaf_agrees(const json_t *row, const struct hello *hello)
+static bool leaf_agrees(const json_t *row, const struct client_hello *hello)
 {
     const json_t *leaf = json_object_get(row, "leaf");
     if (!json_is_object(leaf))
@@ -47,10 +47,10 @@ static bool hello_row(const json_t *row, struct buf *why)
     const char *kind = json_string_value(json_object_get(sni, "kind"));
     const char *name = json_string_value(json_object_get(sni, "name"));
     struct buf bytes;
-    struct hello hello;
+    struct client_hello hello;
     from_hex(&bytes, json_string_value(record), json_string_length(record));
     bool tls = hello_sniff(buf_data(&bytes), buf_len(&bytes)) == SNIFF_TLS;
-    hello_read(buf_data(&bytes), buf_len(&bytes), &hello);
+    client_hello_read(buf_data(&bytes), buf_len(&bytes), &hello);
     buf_free(&bytes);
     bool ok = expect(tls == json_is_true(json_object_get(row, "looksTls")), why, "looksTls",
                      tls ? "true" : "false");
