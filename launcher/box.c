@@ -257,6 +257,9 @@ __attribute__((noreturn)) static void become_bubblewrap(const struct box_options
         o->dependencies->bwrap, "--args", args, "--", program, control, errors, NULL};
 
     child_signals();
+    for (int n = STDIN_FILENO; o->stdio != NULL && n <= STDERR_FILENO; n++)
+        if (o->stdio[n] >= 0 && dup2(o->stdio[n], n) < 0)
+            _exit(1);
     setrlimit(RLIMIT_NOFILE, &o->files);
     setrlimit(RLIMIT_CORE, &o->cores);
     /* Older kernels lack the call; srt-inside closes what came along as well. */
@@ -311,7 +314,9 @@ struct box *box_start(const struct box_options *o, struct buf *error)
     if (!box_arguments(o, &words, error))
         goto out;
     s.args = memory_file("srt-args", &words);
-    s.errors = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int errors =
+        o->stdio != NULL && o->stdio[STDERR_FILENO] >= 0 ? o->stdio[STDERR_FILENO] : STDERR_FILENO;
+    s.errors = fcntl(errors, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (s.args >= 0 && s.errors >= 0 && pipe2(said, O_CLOEXEC) == 0 && fd_nonblock(said[0], true) &&
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0 &&
         fd_nonblock(pair[0], true)) {

@@ -55,6 +55,9 @@ struct box_options {
     /* The plan, when bubblewrap is to apply the mounts; NULL: srt-inside does by its orders. */
     const struct mounts *mounts;
     struct rlimit files, cores; /* the command's limits */
+    /* What the box has as its three standard descriptors, -1: srt's own; NULL: all are. They stay
+     * the caller's. */
+    const int *stdio;
     struct box_events events;
 };
 

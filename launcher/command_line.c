@@ -30,6 +30,8 @@ const char command_line_usage[] =
     "      --log <file>           decision log of the proxy, a JSON line for each connection\n"
     "      --violations <target>  what was refused, a JSON line each, to a file or fd:<n>\n"
     "      --annotate             list on stderr what was refused, when the command is over\n"
+    "      --ask                  ask at the terminal about hosts that no rule decides\n"
+    "      --ask-timeout <seconds>  how long a question waits for its answer (default: 120)\n"
     "      --exit-codes <mode>    compatible (default), or strict: 125 when srt itself fails,\n"
     "                             128+n when srt itself is ended by signal n\n"
     "\n"
@@ -51,6 +53,8 @@ enum option_id {
     OPTION_PRINT_PLAN,
     OPTION_JSON,
     OPTION_ANNOTATE,
+    OPTION_ASK,
+    OPTION_ASK_TIMEOUT,
     OPTION_VIOLATIONS,
     OPTION_LOG,
     OPTION_EXIT_CODES
@@ -75,6 +79,11 @@ static const struct option options[] = {
     {.id = OPTION_PRINT_PLAN, .name = "print-plan", .early = true},
     {.id = OPTION_JSON, .name = "json", .early = true},
     {.id = OPTION_ANNOTATE, .name = "annotate", .early = true},
+    {.id = OPTION_ASK, .name = "ask", .early = true},
+    {.id = OPTION_ASK_TIMEOUT,
+     .name = "ask-timeout",
+     .value = "--ask-timeout <seconds>",
+     .early = true},
     {.id = OPTION_VIOLATIONS,
      .name = "violations",
      .value = "--violations <target>",
@@ -169,6 +178,18 @@ static enum step take_control_fd(struct parse *p, const struct option *o, const 
                      "stderr).");
 }
 
+static enum step take_ask_timeout(struct parse *p, const struct option *o, const char *value)
+{
+    unsigned seconds = 0;
+    const char *c = value;
+    for (; *c >= '0' && *c <= '9' && seconds <= ASK_TIMEOUT_MAX_S; c++)
+        seconds = 10 * seconds + (unsigned)(*c - '0');
+    p->out->ask_timeout_s = seconds;
+    if (*c == 0 && seconds >= 1 && seconds <= ASK_TIMEOUT_MAX_S)
+        return STEP_OPTION;
+    return bad_value(p, o, value, "must be a number of seconds from 1 to 86400.");
+}
+
 static enum step take_exit_codes(struct parse *p, const struct option *o, const char *value)
 {
     p->out->strict_exit_codes = strcmp(value, "strict") == 0;
@@ -198,6 +219,9 @@ static enum step take_flag(struct parse *p, const struct option *o)
     case OPTION_JSON:
         out->json = true;
         break;
+    case OPTION_ASK:
+        out->ask = true;
+        break;
     default:
         out->annotate = true;
         break;
@@ -218,6 +242,8 @@ static enum step take_value(struct parse *p, const struct option *o, const char 
         break;
     case OPTION_CONTROL_FD:
         return take_control_fd(p, o, value);
+    case OPTION_ASK_TIMEOUT:
+        return take_ask_timeout(p, o, value);
     case OPTION_VIOLATIONS:
         out->violations = value;
         break;
@@ -342,7 +368,7 @@ static bool parse_all(struct parse *p)
 
 bool command_line_parse(int argc, char **argv, struct command_line *out, struct buf *error)
 {
-    *out = (struct command_line){.control_fd = -1};
+    *out = (struct command_line){.control_fd = -1, .ask_timeout_s = ASK_TIMEOUT_S};
     struct parse p = {.out = out, .error = error, .argv = argv, .argc = argc, .next = 1};
     out->words = mem_array(argc > 0 ? (size_t)argc + 1 : 1, sizeof out->words[0]);
     if (parse_all(&p))

@@ -7,10 +7,14 @@
 
 #include "base/buf.h"
 
+enum { ASK_TIMEOUT_S = 120, ASK_TIMEOUT_MAX_S = 86400 };
+
 struct command_line {
     bool debug, version, help;
     bool print_plan, json;   /* --print-plan, --json */
     bool annotate;           /* --annotate */
+    bool ask;                /* --ask */
+    unsigned ask_timeout_s;  /* --ask-timeout, or its default */
     bool strict_exit_codes;  /* --exit-codes strict (or =compatible, the default) */
     bool option_after_words; /* an option of ours stood after the first command word: a warning */
     const char *settings;    /* NULL: the default file */

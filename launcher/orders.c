@@ -24,7 +24,7 @@ struct header {
 
 enum {
     MAGIC = 0x31545253, /* "SRT1" */
-    KNOWN_FLAGS = (ORDER_KEEP_PROC << 1) - 1,
+    KNOWN_FLAGS = (ORDER_TERMINAL << 1) - 1,
     PROGRAM_MAX = BPF_MAXINSNS * (int)sizeof(struct sock_filter),
     STRING_MIN = sizeof(uint32_t) + 1
 };

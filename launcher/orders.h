@@ -22,7 +22,8 @@ enum order_flag {
     ORDER_OBSERVE = 1u << 5,            /* load `observe`, send its descriptor out */
     ORDER_CONSOLE = 1u << 6,            /* /dev/console is standard output's terminal */
     ORDER_NULL_FD = 1u << 7,            /* open /dev/null for reading at null_fd */
-    ORDER_KEEP_PROC = 1u << 8           /* /proc is the host's (weaker nested sandbox) */
+    ORDER_KEEP_PROC = 1u << 8,          /* /proc is the host's (weaker nested sandbox) */
+    ORDER_TERMINAL = 1u << 9            /* standard input is the new session's own terminal */
 };
 
 struct order_mount {

@@ -30,6 +30,8 @@ static uint32_t flags_of(const struct run *r)
         flags |= ORDER_CONSOLE;
     if (r->line->control_fd >= 0)
         flags |= ORDER_NULL_FD;
+    if (r->asking != NULL && asking_has_keys(r->asking))
+        flags |= ORDER_TERMINAL;
     return flags;
 }
 

@@ -20,7 +20,7 @@ static void add_log(struct paths *out, const char *target)
 }
 
 void own_files(const struct command_line *line, const struct dependencies *d, int inside,
-               const char *log, struct paths *out)
+               const char *log, const char *socket, struct paths *out)
 {
     char link[32];
 
@@ -32,6 +32,7 @@ void own_files(const struct command_line *line, const struct dependencies *d, in
     add(out, d->bwrap);
     add_log(out, log);
     add_log(out, line->violations);
+    add(out, socket);
     out->list = mem_resize(out->list, out->count + 1, sizeof *out->list);
     out->room = out->count + 1;
     out->list[out->count] = NULL;

@@ -8,8 +8,9 @@
 #include "proxy/settings/snapshot.h"
 
 /* Appends the paths, those that are not there included: the settings, the default ones too, the
- * programs, the logs. inside: srt-inside, open. Ends the list with NULL, not counted. */
+ * programs, the logs, the decider's socket (NULL: none). inside: srt-inside, open. Ends the list
+ * with NULL, not counted. */
 void own_files(const struct command_line *line, const struct dependencies *d, int inside,
-               const char *log, struct paths *out);
+               const char *log, const char *socket, struct paths *out);
 
 #endif

@@ -284,7 +284,8 @@ static void print_text(const struct plan *p, char *const *inherited, const char 
     each_namespace(plain_name, out);
     buf_puts(out, "\nfilters    ");
     each_filter(p, plain_name, out);
-    buf_printf(out, "\nterminal    %s\n/proc       %s\n", p->new_session ? "none" : "the caller's",
+    const char *terminal = p->own_terminal ? "its own" : p->new_session ? "none" : "the caller's";
+    buf_printf(out, "\nterminal    %s\n/proc       %s\n", terminal,
                p->weaker_nested ? "the host's" : "new");
     print_mounts(out, &p->mounts);
     print_environment(out, p, inherited, token);

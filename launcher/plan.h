@@ -19,7 +19,8 @@ struct plan {
     unsigned filters;   /* enum filter_part */
     bool observe;       /* the violation monitor's filter */
     bool by_bubblewrap; /* it applies the mounts; else srt-inside does */
-    bool new_session;   /* the command has no terminal */
+    bool new_session;   /* the command has not the caller's terminal */
+    bool own_terminal;  /* ... but one of its own */
     bool weaker_nested; /* the host's /proc */
     bool nested_namespaces;
 };

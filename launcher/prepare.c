@@ -1,6 +1,7 @@
 #include "launcher/prepare.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,19 +42,23 @@ static bool names_temporary(const char *variable)
     return value != NULL && value[0] != '\0';
 }
 
-/* The settings with the keys of the CA that the run has among the denied credentials, whatever a
- * later document says of it. Only the list of these is new; what is in it is borrowed. */
-static struct sandbox_settings with_keys_hidden(const struct sandbox_settings *s,
-                                                const struct trust *trust)
+/* The settings with the keys of the CA that the run has, and the way to its decider, among the
+ * denied credentials, whatever a later document says of it. Only the list of these is new; what is
+ * in it is borrowed. */
+static struct sandbox_settings with_own_hidden(const struct preparation *p)
 {
-    struct sandbox_settings hiding = *s;
+    struct sandbox_settings hiding = *p->settings;
     struct path_list *list = &hiding.credential_denies;
-    list->entries =
-        mem_array(s->credential_denies.count + TRUST_KEYS_MAX + 1, sizeof list->entries[0]);
-    for (size_t i = 0; i < list->count; i++)
-        list->entries[i] = s->credential_denies.entries[i];
-    for (size_t i = 0; trust->keys[i] != NULL; i++)
-        list->entries[list->count++] = (struct path_entry){.text = trust->keys[i], .literal = true};
+    const struct path_list *given = &p->settings->credential_denies;
+    list->entries = mem_array(given->count + TRUST_KEYS_MAX + 1, sizeof list->entries[0]);
+    for (size_t i = 0; i < given->count; i++)
+        list->entries[i] = given->entries[i];
+    for (size_t i = 0; p->trust->keys[i] != NULL; i++)
+        list->entries[list->count++] =
+            (struct path_entry){.text = p->trust->keys[i], .literal = true};
+    if (p->decider_socket != NULL)
+        list->entries[list->count++] =
+            (struct path_entry){.text = (char *)(uintptr_t)p->decider_socket, .literal = true};
     return hiding;
 }
 
@@ -64,7 +69,7 @@ static bool plan_mounts(const struct preparation *p, const char *java_agent,
     size_t count = trust_readable(p->trust, readable);
     readable[count++] = java_agent;
     readable[count] = NULL;
-    const struct sandbox_settings settings = with_keys_hidden(p->settings, p->trust);
+    const struct sandbox_settings settings = with_own_hidden(p);
     const struct mounts_options options = {
         .settings = &settings,
         .directory = out->directory,
@@ -140,8 +145,10 @@ bool prepare_plan(const struct preparation *p, struct plan *out, struct buf *err
         .weaker_nested = s->weaker_nested,
         .nested_namespaces = s->nested_user_namespaces,
     };
-    /* A terminal is only given away where its input cannot be written to. */
-    out->new_session = isatty(STDIN_FILENO) == 0 || (out->filters & FILTER_TERMINAL) == 0;
+    out->own_terminal = p->own_terminal;
+    /* The caller's is only given away where its input cannot be written to. */
+    out->new_session =
+        out->own_terminal || isatty(STDIN_FILENO) == 0 || (out->filters & FILTER_TERMINAL) == 0;
     if (!out->new_session)
         out->filters |= FILTER_GROUP;
     char *java_agent = locate_java_agent(s->java_agent_jar);

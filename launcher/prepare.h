@@ -23,6 +23,8 @@ struct preparation {
     struct standins *standins; /* likewise */
     /* Absolute, or relative to the working directory: see mounts.h. NULL: none. */
     const char *const *protected_files;
+    const char *decider_socket; /* hidden in the box; NULL: none */
+    bool own_terminal;          /* the box has one that is nobody else's */
     bool observe;
     bool (*stopped)(void *ctx);
     void *ctx;

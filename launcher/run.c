@@ -50,8 +50,8 @@ int run_failure_status(const struct run *r)
 
 /* --- settings ------------------------------------------------------------------------------ */
 
-/* The document becomes the one in force. False with a line in *error. */
-static bool take_document(struct run *r, json_t *document, struct buf *error)
+/* The document becomes the one that the box is made by. False with a line in *error. */
+static bool take_document(struct run *r, const json_t *document, struct buf *error)
 {
     struct sandbox_settings *settings = sandbox_settings_new(document, error);
     if (settings == NULL)
@@ -68,14 +68,15 @@ void run_say(struct buf *text)
     buf_clear(text);
 }
 
-/* Everything of a document that the proxy uses; NULL, and the reason is on stderr. */
-static struct snapshot *snapshot_of(const json_t *document)
+struct snapshot *run_snapshot(const struct run *r, const json_t *document, bool quiet)
 {
     struct buf warnings, error;
     buf_init(&warnings, SETTINGS_FILE_MAX);
     buf_init(&error, SETTINGS_FILE_MAX);
-    struct snapshot *snapshot = snapshot_build(document, SETTINGS_SANDBOX, true, &warnings, &error);
-    run_say(snapshot != NULL ? &warnings : &error);
+    struct snapshot *snapshot = snapshot_build_with(document, SETTINGS_SANDBOX, true,
+                                                    run_decider_lists(r), &warnings, &error);
+    if (snapshot == NULL || !quiet)
+        run_say(snapshot != NULL ? &warnings : &error);
     buf_free(&warnings);
     buf_free(&error);
     return snapshot;
@@ -92,11 +93,11 @@ static bool load_settings(struct run *r)
         buf_free(&error);
         return false;
     }
-    r->snapshot = snapshot_of(document);
+    r->document = document;
+    r->snapshot = run_snapshot(r, document, false);
     bool done = r->snapshot != NULL && take_document(r, document, &error);
     if (r->snapshot != NULL && !done)
         run_failed(r, buf_chars(&error), buf_len(&error));
-    json_decref(document);
     buf_free(&error);
     return done;
 }
@@ -116,7 +117,7 @@ static void on_document(void *ctx, const json_t *document)
 {
     struct run *r = ctx;
     struct buf error;
-    struct snapshot *snapshot = snapshot_of(document);
+    struct snapshot *snapshot = run_snapshot(r, document, false);
 
     if (snapshot == NULL) {
         log_warning("Invalid config on control fd %d: ignored, previous config still in force",
@@ -124,9 +125,11 @@ static void on_document(void *ctx, const json_t *document)
         return;
     }
     buf_init(&error, 4096);
-    if (!r->started && take_document(r, (json_t *)document, &error))
+    if (!r->started && take_document(r, document, &error))
         r->wrap_again = true;
     buf_free(&error);
+    json_decref(r->document);
+    r->document = json_incref((json_t *)(uintptr_t)document);
     core_replace_snapshot(r->core, snapshot);
     r->ignore = core_worker(r->core)->snapshot->ignore_violations;
 }
@@ -197,7 +200,7 @@ static bool start_core(struct run *r, struct buf *error)
         r->store = violation_store_new();
     r->ignore = r->snapshot->ignore_violations;
     const char *log = r->line->log != NULL ? r->line->log : r->snapshot->log_file;
-    own_files(r->line, &r->dependencies, r->inside, log, &r->own_files);
+    own_files(r->line, &r->dependencies, r->inside, log, r->decider_socket, &r->own_files);
     const struct core_options options = {.loop = r->loop,
                                          .snapshot = r->snapshot,
                                          .log = log,
@@ -210,7 +213,14 @@ static bool start_core(struct run *r, struct buf *error)
                                          .ca = r->trust.ca};
     r->snapshot = NULL;
     r->core = core_new(&options, error);
-    return r->core != NULL;
+    return r->core != NULL && run_open_decider(r, error);
+}
+
+/* What is only planned has no terminal opened for it. */
+static bool has_own_terminal(const struct run *r)
+{
+    return r->asking != NULL ? asking_has_keys(r->asking)
+                             : r->line->ask && isatty(STDIN_FILENO) != 0;
 }
 
 /* The wrap starts over while settings keep coming in. */
@@ -226,6 +236,8 @@ static bool wrap(struct run *r, struct buf *error)
                                             .protected_files =
                                                 (const char *const *)r->own_files.list,
                                             .standins = r->standins,
+                                            .decider_socket = r->decider_socket,
+                                            .own_terminal = has_own_terminal(r),
                                             .observe = r->store != NULL,
                                             .stopped = stopped,
                                             .ctx = r};
@@ -300,6 +312,8 @@ static bool set_up(struct run *r, struct buf *error)
         return false;
     r->plan.by_bubblewrap = prepare_by_bubblewrap(&r->dependencies);
     command_string(r);
+    if (!run_prepare_decider(r, error))
+        return false;
     /* What bubblewrap has to do does not depend on the plan then, and takes as long as all of
      * ours. */
     if (!line->print_plan && line->control_fd < 0 && !r->plan.by_bubblewrap &&
@@ -359,6 +373,25 @@ static int give_up(struct run *r, struct buf *error)
     return status;
 }
 
+static bool start(struct run *r, struct buf *error)
+{
+    r->started = run_start_command(r, error);
+    return r->started;
+}
+
+void run_begin(struct run *r)
+{
+    struct buf error;
+    buf_init(&error, SIZE_MAX / 2);
+    /* What a decider listens at may have come since the plan was made. */
+    bool again = r->wrap_again || r->decider_socket != NULL;
+    if (r->control_failed || (again && !wrap(r, &error)) || !start(r, &error)) {
+        r->status = give_up(r, &error);
+        ev_break(r->loop, EVBREAK_ALL);
+    }
+    buf_free(&error);
+}
+
 static int run(struct run *r)
 {
     struct buf error;
@@ -368,10 +401,11 @@ static int run(struct run *r)
     if (ready && r->line->print_plan) {
         print_plan(r);
         r->status = 0;
-    } else if (ready && run_start_command(r, &error)) {
-        r->started = true;
+    } else if (ready && (run_awaits_decider(r) || start(r, &error))) {
         signals_watch(r->signals, r->loop, run_on_signal, r);
         ev_run(r->loop, 0);
+        if (r->asking != NULL)
+            asking_finish(r->asking);
         if (r->violations != NULL)
             violations_finish(r->violations);
     } else {
@@ -384,6 +418,8 @@ static int run(struct run *r)
 static void release(struct run *r)
 {
     bool gone = box_free(r->box);
+    if (r->asking != NULL)
+        asking_finish(r->asking);
     terminal_restore(&r->terminal, r->crashed);
     if (gone) {
         standins_close(r->standins);
@@ -398,9 +434,11 @@ static void release(struct run *r)
     run_close_listeners(r);
     violations_free(r->violations);
     core_free(r->core);
+    run_close_decider(r);
     trust_remove(&r->trust);
     violation_store_free(r->store);
     snapshot_unref(r->snapshot);
+    json_decref(r->document);
     sandbox_settings_free(r->settings);
     secret_free(r->token);
     plan_free(&r->plan);

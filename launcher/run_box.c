@@ -12,11 +12,21 @@
 void run_on_signal(void *ctx, int number, bool from_terminal)
 {
     struct run *r = ctx;
-    if (number == SIGUSR1 || number == SIGUSR2) {
+    bool user = number == SIGUSR1 || number == SIGUSR2;
+    if (r->box == NULL) { /* it waits for the decider */
+        if (user)
+            return;
+        r->status = run_interrupted(r, number);
+        ev_break(r->loop, EVBREAK_ALL);
+        return;
+    }
+    if (user) {
         box_signal(r->box, number);
         return;
     }
     box_poll(r->box);
+    if (r->running && from_terminal && r->asking != NULL && asking_signal(r->asking, number))
+        return;
     /* Ctrl-C and Ctrl-\ have reached the command already; whether it ends is its own matter. */
     if (r->running && from_terminal && !r->plan.new_session &&
         (number == SIGINT || number == SIGQUIT))
@@ -78,6 +88,8 @@ static void on_started(void *ctx)
 {
     struct run *r = ctx;
     r->running = true;
+    if (r->asking != NULL)
+        asking_started(r->asking);
     log_debug("the command runs: %s -c -- %s", r->plan.shell, r->plan.command);
 }
 
@@ -136,8 +148,12 @@ static void on_ended(void *ctx, const struct box_end *end);
 
 bool run_start_box(struct run *r, struct buf *error)
 {
+    int stdio[] = {-1, -1, -1};
+    for (int n = 0; r->asking != NULL && n < 3; n++)
+        stdio[n] = asking_stdio(r->asking, n);
     const struct box_options options = {
         .loop = r->loop,
+        .stdio = stdio,
         .dependencies = &r->dependencies,
         .inside = r->inside,
         .weaker_nested = r->settings->weaker_nested,

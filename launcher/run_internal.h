@@ -1,4 +1,4 @@
-/* The state of a run. Private to run.c, run_box.c and orders_make.c. */
+/* The state of a run. Private to run.c, run_box.c, run_decider.c and orders_make.c. */
 #ifndef LAUNCHER_RUN_INTERNAL_H
 #define LAUNCHER_RUN_INTERNAL_H
 
@@ -7,8 +7,10 @@
 #include <sys/resource.h>
 
 #include <ev.h>
+#include <jansson.h>
 
 #include "base/buf.h"
+#include "launcher/asking.h"
 #include "launcher/box.h"
 #include "launcher/command_line.h"
 #include "launcher/control.h"
@@ -36,6 +38,7 @@ struct run {
     struct ev_loop *loop;
     struct sandbox_settings *settings;
     struct snapshot *snapshot; /* until the core has it */
+    json_t *document;          /* the settings in force */
     struct dependencies dependencies;
     struct rlimit files, cores; /* as srt was started with */
     struct terminal terminal;
@@ -54,6 +57,13 @@ struct run {
     struct acceptor *acceptors[LISTENERS_PASSED_MAX];
     struct forwarder *forwarders[LISTENERS_PASSED_MAX];
     size_t listeners;
+    struct asking *asking;         /* --ask */
+    struct decider *decider;       /* of the settings */
+    struct decider_said *said;     /* its hello; NULL: none yet */
+    char *decider_socket;          /* NULL: it is none */
+    char *decider_why;             /* it was away last, or NULL */
+    double decider_warning;        /* from when it may be warned of again */
+    ev_timer decider_late;         /* its first hello */
     struct violation_store *store; /* NULL: nobody asked for violations */
     struct violations *violations;
     const struct violation_filter *ignore; /* in force */
@@ -77,6 +87,27 @@ int run_failure_status(const struct run *r);
 int run_interrupted(const struct run *r, int number);
 /* Prints and empties. */
 void run_say(struct buf *text);
+
+/* Starts the command once nothing is waited for any more; what fails ends the loop. */
+void run_begin(struct run *r);
+
+/* The document's snapshot, with the lists of the decider; NULL, and the reason is on stderr. quiet:
+ * its warnings were printed before. */
+struct snapshot *run_snapshot(const struct run *r, const json_t *document, bool quiet);
+
+/* --- run_decider.c: who answers what no rule decides ----------------------------------------- */
+
+/* What has to be known before the box is made: the decider's socket, the terminal for --ask. False
+ * with a line in *error. */
+bool run_prepare_decider(struct run *r, struct buf *error);
+/* Once the core is there. False with a line in *error. */
+bool run_open_decider(struct run *r, struct buf *error);
+/* The settings name one, and it has not said its hello yet: the command has to wait. */
+bool run_awaits_decider(const struct run *r);
+/* NULL: none. */
+const struct decider_lists *run_decider_lists(const struct run *r);
+/* When the core has gone. */
+void run_close_decider(struct run *r);
 
 /* --- run_box.c: the run while its box is there ---------------------------------------------- */
 

@@ -56,6 +56,7 @@ static void check_result(const struct command_line *c, int argc, size_t size)
 {
     assert(c->word_count < (size_t)argc && c->words[c->word_count] == NULL);
     assert(c->control_fd == -1 || c->control_fd >= 3);
+    assert(c->ask_timeout_s >= 1 && c->ask_timeout_s <= ASK_TIMEOUT_MAX_S);
     assert(!c->option_after_words || c->word_count != 0);
     assert(c->subcommand == NULL || c->word_count == 0);
     check_quoting(c->words, c->word_count, size);

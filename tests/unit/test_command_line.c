@@ -167,6 +167,30 @@ static void test_own_options_stand_before_the_words(void **state)
     release(&p);
 }
 
+static void test_asking(void **state)
+{
+    static const struct {
+        const char *arguments;
+        bool ask;
+        unsigned timeout;
+    } rows[] = {
+        {"ls", false, 120},
+        {"--ask|ls", true, 120},
+        {"--ask|--ask-timeout|1|ls", true, 1},
+        {"--ask-timeout=86400|--ask|ls", true, 86400},
+        {"ls|--ask|--ask-timeout|5", false, 120},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct parsed p;
+        parse(&p, rows[i].arguments);
+        assert_true(p.good);
+        assert_int_equal(p.c.ask, rows[i].ask);
+        assert_int_equal(p.c.ask_timeout_s, rows[i].timeout);
+        release(&p);
+    }
+}
+
 static void test_subcommands(void **state)
 {
     static const struct {
@@ -210,6 +234,9 @@ static void test_the_version_ends_the_parse(void **state)
     "error: option '--control-fd <fd>' argument '" value                                \
     "' is invalid. must be an integer file descriptor >= 3 (0-2 are stdin, stdout and " \
     "stderr).\n"
+#define SECONDS(value)                                         \
+    "error: option '--ask-timeout <seconds>' argument '" value \
+    "' is invalid. must be a number of seconds from 1 to 86400.\n"
 
 static void test_errors(void **state)
 {
@@ -227,6 +254,13 @@ static void test_errors(void **state)
         {"--exit-codes|x", "error: option '--exit-codes <mode>' argument 'x' is invalid. Allowed "
                            "choices are compatible, strict.\n"},
         {"--control-fd=2|--version", DESCRIPTOR("2")},
+        {"--ask-timeout", "error: option '--ask-timeout <seconds>' argument missing\n"},
+        {"--ask-timeout|0", SECONDS("0")},
+        {"--ask-timeout|86401", SECONDS("86401")},
+        {"--ask-timeout|4294967297", SECONDS("4294967297")},
+        {"--ask-timeout=", SECONDS("")},
+        {"--ask-timeout=5s", SECONDS("5s")},
+        {"--ask-timeout=-5", SECONDS("-5")},
         {"--control-fd|abc", DESCRIPTOR("abc")},
         {"--control-fd=", DESCRIPTOR("")},
         {"--control-fd=-1", DESCRIPTOR("-1")},
@@ -289,8 +323,9 @@ static void test_quoting(void **state)
 static void test_usage(void **state)
 {
     static const char *const parts[] = {
-        "check",      "connect", "proxy",        "--control-fd", "--print-plan", "--violations",
-        "--annotate", "--log",   "--exit-codes", "--settings",   "--json",       "-c <command>"};
+        "check",        "connect",      "proxy", "--control-fd", "--print-plan",
+        "--violations", "--annotate",   "--log", "--exit-codes", "--settings",
+        "--json",       "-c <command>", "--ask", "--ask-timeout"};
     (void)state;
     assert_memory_equal(command_line_usage, "Usage: srt ", 11);
     for (size_t i = 0; i < COUNT(parts); i++)
@@ -302,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_and_options),
         cmocka_unit_test(test_own_options_stand_before_the_words),
+        cmocka_unit_test(test_asking),
         cmocka_unit_test(test_subcommands),
         cmocka_unit_test(test_the_version_ends_the_parse),
         cmocka_unit_test(test_errors),

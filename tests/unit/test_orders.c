@@ -196,7 +196,7 @@ static void test_what_makes_no_sense_is_refused(void **state)
 
     (void)state;
     assert_true(accepted(&o));
-    o.flags |= ORDER_KEEP_PROC << 1;
+    o.flags |= ORDER_TERMINAL << 1;
     assert_false(accepted(&o));
     o = full();
     o.null_fd = 2;

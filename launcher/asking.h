@@ -1,0 +1,36 @@
+/*
+ * `srt --ask`: the person at the terminal, put together: the questions, the
+ * terminal they are asked on, and the one that the box has instead.
+ */
+#ifndef LAUNCHER_ASKING_H
+#define LAUNCHER_ASKING_H
+
+#include <stdbool.h>
+
+#include <ev.h>
+
+#include "base/buf.h"
+#include "decider/decider.h"
+
+struct asking;
+
+/* NULL with a line in *error. Before the box is started. */
+struct asking *asking_new(struct ev_loop *loop, unsigned timeout_s, struct buf *error);
+struct decider *asking_decider(struct asking *a);
+/* What the box is to have in place of standard descriptor n; -1: srt's own. */
+int asking_stdio(const struct asking *a, int n);
+/* The box has a terminal, and that is its controlling one. */
+bool asking_has_keys(const struct asking *a);
+
+/* The command is about to run. */
+void asking_started(struct asking *a);
+/* A signal key was pressed at the terminal. True: it was at a question, which is denied, as all
+ * that are open are; the command has been given the key. */
+bool asking_signal(struct asking *a, int number);
+/* The command is over: what it wrote last is shown, the terminal is as it was, and nothing is asked
+ * any more. */
+void asking_finish(struct asking *a);
+/* NULL is fine. When nobody waits for an answer any more. */
+void asking_free(struct asking *a);
+
+#endif
