@@ -122,7 +122,7 @@ class Requests(TlsBoxCase):
                 ("-X DELETE", "/public/a", 403, "nothing is deleted"),
                 ("-X delete", "/public/a", 403, "nothing is deleted"),
                 ("", "/private/a?b", 403, "network.rules"),
-                ("", "/public/../private/a", 403, "network.rules"),
+                ("", "/public/../private/a", 400, "network.ambiguousRequestTarget"),
                 ("", "/%70rivate//a", 403, "network.rules"),
                 ("", "/public%2f..%2fprivate", 400, "")):
             with self.subTest(path):

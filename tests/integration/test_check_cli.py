@@ -101,6 +101,34 @@ class Check(Case):
         self.assertEqual(err, 'srt: warning: network.allowedDomains.0: entry "a..example" can match '
                               "no host\n")
 
+    def test_what_a_decider_adds(self):
+        for decider, line, undecided in (
+                ({"exec": "./d 'a b'"},
+                 "exec ./d 'a b', protocol 2, asked about what its hello asks for, "
+                 "5000 ms for each verdict",
+                 "no rule here decides; the decider would be asked, unless its own lists decide"),
+                ({"unix": "/run/d.sock", "level": "both", "timeoutMs": 100},
+                 "unix /run/d.sock, protocol 2, asked about connections and requests, "
+                 "100 ms for each verdict",
+                 "no rule here decides; the decider would be asked, unless its own lists decide"),
+                ({"level": "request"},
+                 "from the command line, protocol 2, asked about requests, "
+                 "5000 ms for each verdict",
+                 "no rule here decides; denied unless the decider's own lists allow it"),
+                ({"exec": "d\t\u202e", "proto": 1},
+                 "exec d\\x09\\xe2\\x80\\xae, protocol 1, asked about requests, "
+                 "5000 ms for each verdict; it decides everything, and every tunnel is opened",
+                 "no rule here decides; denied unless the decider's own lists allow it")):
+            with self.subTest(decider):
+                document = settings(["ok.test"], proxy={}, refuseOpaqueTunnels=True)
+                document["decider"] = decider
+                self.assertEqual(self.check(document), (f"decider: {line}\nok\n", ""))
+                out, _ = self.check(document, "ok.test:443", "no.test:443")
+                self.assertEqual([re.split(r" {2,}", line)[-1] for line in out.splitlines()],
+                                 ['network.allowedDomains[0] "ok.test"', undecided])
+        _, err = self.check({**settings(["ok.test"], proxy={}), "decider": {"exec": "'"}}, status=1)
+        self.assertIn("decider.exec: Invalid command line", err)
+
     def test_usage(self):
         for args in (["--nonsense"], ["nonsense"], ["example.com"], ["example.com:0"],
                      ["example.com:65536"], ["::1:80"], ["--json"]):

@@ -4,14 +4,18 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import threading
 
+from harness import decider
+from harness.tls import gateway_ca
 from harness import (SRT, Authority, Case, GitServer, HttpOrigin, Origin, clean_environment,
                      free_port, hello, quick, run_srt, settings)
 
 TOP = pathlib.Path(__file__).parents[2]
+DECIDER = pathlib.Path(SRT).resolve().parent / "srt-decider"
 README = (TOP / "README.md").read_text()
 
 
@@ -82,6 +86,8 @@ class Shell(Case):
             f"#!/bin/sh\nexport SSL_CERT_FILE={self.internet.ca.cert}\n"
             f"HTTP_PROXY=http://127.0.0.7:{self.internet.proxy.port} exec {SRT} \"$@\"\n")
         (binaries / "srt").chmod(0o755)
+        (binaries / "srt-proxy").symlink_to(SRT)
+        (binaries / "srt-decider").symlink_to(DECIDER)
         self.env = {**clean_environment(), "CURL_CA_BUNDLE": str(self.internet.ca.cert),
                     "PATH": f"{binaries}:{os.environ['PATH']}"}
 
@@ -136,12 +142,16 @@ class Shell(Case):
             "network": {"allowedDomains": ["example.com"], "deniedDomains": []},
             "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}))
         (self.work / "Makefile").write_text("test:\n\ttrue\n")
+        shutil.copy(TOP / "examples" / "decider-rules.json", self.work / "rules.json")
         commands = []
-        for page in ("srt.1", "srt-proxy.8"):
+        for page in ("srt.1", "srt-proxy.8", "srt-decider.8"):
             commands += re.findall(r"^\.Dl \$ (.*)$", (TOP / "docs" / page).read_text(), re.M)
         self.assertGreaterEqual(len(commands), 4)
         for command in commands:
             with self.subTest(command):
+                if "-fd " in command:
+                    self.run_with_descriptors(command)
+                    continue
                 if " proxy " not in command:
                     self.run_blocks([command])
                     continue
@@ -150,6 +160,30 @@ class Shell(Case):
                          else "--unix-socket ./srt.sock http://x/")
                 self.run_blocks([f"{command} >log &\nfor i in $(seq 300); do curl -s -o out {probe} "
                                  "&& break; sleep 0.1; done\ngrep -q malformed out\nkill $!\nwait"])
+
+
+    def run_with_descriptors(self, command):
+        """As a host would: 3 listens, 4 is its decider's, 5 its lifeline, 6 has the CA."""
+        certificate, key = gateway_ca()
+        listener = socket.create_server(("127.0.0.1", 0))
+        ours, theirs = socket.socketpair()
+        (life, end), (pem, pem_end) = os.pipe(), os.pipe()
+        os.write(pem_end, key.read_bytes() + certificate.read_bytes())
+        os.close(pem_end)
+        given = {3: listener.fileno(), 4: theirs.fileno(), 5: life, 6: pem}
+        moved = " ".join(f"{n}<&{fd}" for n, fd in given.items())
+        done = subprocess.Popen(["bash", "-c", f"exec {moved}; exec {command}"], cwd=self.work,
+                                env=self.env, pass_fds=given.values(), stderr=subprocess.PIPE)
+        ours.sendall(decider.frame({"t": "hello", "proto": 1, "allowedDomains": [],
+                                    "deniedDomains": []}))
+        self.assertEqual(done.stderr.readline(), b"srt proxy: serving fd 3\n")
+        for fd in (life, pem, end):
+            os.close(fd)
+        self.assertEqual(done.communicate(timeout=30)[1],
+                         b"srt proxy: stopped (lifeline closed)\n")
+        self.assertEqual(done.returncode, 0)
+        for s in (listener, ours, theirs):
+            s.close()
 
 
 class Files(Case):
@@ -170,7 +204,7 @@ class Files(Case):
 
     @quick
     def test_the_examples(self):
-        for path in sorted((TOP / "examples").glob("*.json")):
+        for path in sorted((TOP / "examples").glob("[!d]*.json")):  # but for a decider's rules
             self.assertEqual(run_srt("check", "--settings", path), (0, "ok\n", ""), path)
         status, out, _ = run_srt("check", "--settings", TOP / "examples" / "gateway.json",
                                  "example.com:443", "example.org:443",
@@ -230,9 +264,10 @@ class Files(Case):
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        env=clean_environment())
         usr = root / "usr" / "local"
-        for name in ("bin/srt", "bin/srt-proxy", "share/man/man1/srt.1",
-                     "share/man/man8/srt-proxy.8", "share/man/man5/srt-settings.5",
-                     "share/doc/srt/examples/gateway.json", "share/doc/srt/LICENSE"):
+        for name in ("bin/srt", "bin/srt-proxy", "bin/srt-decider", "share/man/man1/srt.1",
+                     "share/man/man8/srt-proxy.8", "share/man/man8/srt-decider.8",
+                     "share/man/man5/srt-settings.5", "share/doc/srt/examples/gateway.json",
+                     "share/doc/srt/examples/decider.py", "share/doc/srt/LICENSE"):
             self.assertTrue((usr / name).exists(), name)
         out = subprocess.run([usr / "bin" / "srt-proxy", "--version"], stdout=subprocess.PIPE,
                              check=True).stdout

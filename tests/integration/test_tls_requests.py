@@ -365,21 +365,40 @@ class Rules(Inside):
                          f"https://{self.authority}/private?… is blocked by policy, not by a "
                          "network fault (network.rules[1]); do not retry\n")
         self.assertEqual(self.ask(client, "/public/a", method="POST").status, 403)
-        self.assertEqual(self.ask(client, "/public/../private").status, 403)
         self.assertEqual(self.ask(client, f"https://{self.authority}/private").status, 403)
+        r = self.ask(client, "/public/../private")
+        self.assertEqual((r.status, r.get("X-Proxy-Error"), r.closes),
+                         (400, "ambiguous-request-target", True))
         self.assertEqual(self.violations(self.proxy_)[0],
                          f"deny http-request GET https://{self.authority}/private?… (read the docs)")
         self.assertEqual(self.upstream.targets(), ["/public/a"])
 
     def test_what_was_judged_is_what_is_sent(self):
-        client = self.start(rules=self.RULES)
+        client = self.start(rules=self.RULES, ambiguousRequestTarget="normalize")
         for target, sent in (("/x/../public/a", "/public/a"), ("/public/a#/../../private", "/public/a"),
-                             ("/public/./a?b#c", "/public/a?b")):
+                             ("/public/./a?b#c", "/public/a?b"), ("/x/%2e%2e/public/c", "/public/c")):
             self.assertEqual(self.ask(client, target).status, 200)
             self.assertEqual(self.last().target, sent)
-        for target in ("/public/%2e%2e/private", "/public/..%2fprivate", "/public\\..\\private"):
-            r = self.ask(client, target)
-            self.assertEqual((r.status, r.get("X-Proxy-Error")), (400, "ambiguous-request-target"))
+        for target in ("/public/%2e%2e/private", "/public\\..\\private"):
+            self.assertEqual(self.ask(client, target).status, 403, target)
+        r = self.ask(client, "/public/..%2fprivate")
+        self.assertEqual((r.status, r.get("X-Proxy-Error")), (400, "ambiguous-request-target"))
+
+    def test_ambiguous_targets(self):
+        self.start(rules=self.RULES)
+        for target in ("/x/../public/a", "//public/a", "/public/%2e%2e/private",
+                       "/public/..%2fprivate", "/public\\..\\private"):
+            r = self.ask(self.another(), target)
+            self.assertEqual((r.status, r.get("X-Proxy-Error")),
+                             (400, "ambiguous-request-target"), target)
+        self.assertEqual(self.upstream.requests, [])
+
+    def test_methods_that_echo(self):
+        client = self.start(rules=self.RULES)
+        for method in ("TRACE", "TRACK"):
+            r = self.ask(client, "/public/a", method=method)
+            self.assertEqual((r.status, r.text), (405, f"the {method} method is not forwarded\n"))
+        self.assertEqual(self.upstream.requests, [])
 
     def test_policy_follows_the_settings_of_each_request(self):
         client = self.start(rules=[{"host": "two.test", "action": "deny"}])
