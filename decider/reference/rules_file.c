@@ -300,6 +300,11 @@ struct decider_rules *decider_rules_parse(const char *name, const char *text, si
                                           struct buf *error)
 {
     json_error_t why;
+    /* jansson passes over one that follows a number. */
+    if (n != 0 && memchr(text, '\0', n) != NULL) {
+        put_error(error, "Error: %s is not valid JSON: a NUL byte", name);
+        return NULL;
+    }
     json_t *document = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (document == NULL) {
         put_error(error, "Error: %s is not valid JSON: %s (line %d, column %d)", name, why.text,

@@ -124,6 +124,11 @@ json_t *settings_parse(const char *text, size_t n, struct buf *error)
 {
     struct buf rewritten;
     json_error_t why;
+    /* jansson passes over one that follows a number. */
+    if (n != 0 && memchr(text, '\0', n) != NULL) {
+        buf_puts(error, "a NUL byte");
+        return NULL;
+    }
     buf_init(&rewritten, 2 * n + 1);
     rewrite_numbers(&rewritten, text, n);
     json_t *document = json_loadb(buf_cstr(&rewritten), buf_len(&rewritten),

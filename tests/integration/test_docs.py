@@ -76,7 +76,8 @@ class Shell(Case):
         self.internet = Internet(self.directory)
         self.addCleanup(self.internet.close)
         self.port = free_port("127.0.0.1")
-        self.ports = {"3128": self.port, "3129": free_port("127.0.0.1")}
+        self.ports = {"3128": self.port, "3129": free_port("127.0.0.1"),
+                      "3130": free_port("127.0.0.1")}
         self.work = self.directory / "work"
         self.work.mkdir()
         binaries = self.directory / "bin"

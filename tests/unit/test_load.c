@@ -58,6 +58,24 @@ static void test_strict_json(void **state)
     }
 }
 
+/* Wherever it stands, behind a number too. */
+static void test_a_nul_byte_is_no_json(void **state)
+{
+    static const char text[] = "[1 , 2]";
+    (void)state;
+    for (size_t i = 0; i <= sizeof text - 1; i++) {
+        char with[sizeof text];
+        struct buf error;
+        buf_init(&error, 1000);
+        memcpy(with, text, i);
+        with[i] = '\0';
+        memcpy(with + i + 1, text + i, sizeof text - 1 - i);
+        assert_null(settings_parse(with, sizeof with, &error));
+        assert_int_not_equal(buf_len(&error), 0);
+        buf_free(&error);
+    }
+}
+
 static void test_numbers_keep_their_value(void **state)
 {
     (void)state;
