@@ -63,26 +63,22 @@ bool gateway_open_decider(struct gateway *g, struct buf *error)
 {
     const struct gateway_options *o = g->options;
     const struct snapshot *s = g->worker->snapshot;
-    bool pair = o->decider_in >= 0;
+    bool ours = gateway_options_have_decider(o), pair = o->decider_in >= 0;
     if (g->proto == 0)
         return true;
-    struct remote_options options = {
+    const struct remote_options options = {
         .loop = g->loop,
         .proto = g->proto,
         .level = g->proto == 1 ? 0 : s->decider_level,
         .timeout_ms = s->decider_timeout_ms,
         .fd_in = pair ? o->decider_in : o->decider_fd,
         .fd_out = pair ? o->decider_out : o->decider_fd,
-        .exec = o->decider_exec != NULL ? o->decider_exec : s->decider_exec,
-        .unix_path = o->decider_unix != NULL ? o->decider_unix : s->decider_unix,
+        .exec = ours ? o->decider_exec : s->decider_exec,
+        .unix_path = ours ? o->decider_unix : s->decider_unix,
         .ready = on_ready,
         .away = on_away,
         .ctx = g,
     };
-    if (gateway_options_have_decider(o)) {
-        options.exec = o->decider_exec;
-        options.unix_path = o->decider_unix;
-    }
     g->decider = remote_new(&options, error);
     g->worker->decider = g->decider;
     return g->decider != NULL;

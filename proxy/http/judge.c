@@ -74,6 +74,7 @@ static bool choose_exact(struct http_session *s, const uint8_t *p, const struct 
 {
     const char *target = (const char *)p + s->head.target.at;
     size_t n = s->head.target.len;
+    buf_free(&s->target);
     buf_init(&s->target, n + 1);
     return target_exact(&s->target, target, n, s->inside == NULL) ||
            refuse_target(s, p, a, ERR_BAD_TARGET, target_malformed_text);

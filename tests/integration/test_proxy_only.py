@@ -366,8 +366,8 @@ class Serving(DeciderCase):
     @quick
     def test_trailers(self):
         client = self.start()
-        client.send(f"POST {self.url}/ HTTP/1.1\r\nHost: {self.at}\r\nTrailer: X-T\r\nTransfer-Encoding: chunked\r\n\r\n"
-                    "5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
+        client.send(f"POST {self.url}/ HTTP/1.1\r\nHost: {self.at}\r\nTrailer: X-T\r\n"
+                    "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
         self.assertEqual(client.response().status, 200)
         self.assertEqual((self.last().body, self.last().trailers), (b"hello", []))
         self.assertNotIn("trailer", self.last().names)

@@ -169,8 +169,11 @@ static void test_errors_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strict_json),      cmocka_unit_test(test_numbers_keep_their_value),
-        cmocka_unit_test(test_depth_is_bounded), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_strict_json),
+        cmocka_unit_test(test_a_nul_byte_is_no_json),
+        cmocka_unit_test(test_numbers_keep_their_value),
+        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_errors_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

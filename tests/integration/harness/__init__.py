@@ -7,6 +7,7 @@ from .client import WAIT, Client, Closed, Response, socks_request
 from .decider import (Decider, ExecDecider, UnixDecider, allow, deny, frame, need_body, shown,
                       strict)
 from .decider_case import DecidedProxy, DeciderCase
+from .decider_two import TwoCase
 from .dns import DROP, NXDOMAIN, REFUSED, SERVFAIL, Answer, DnsServer
 from .forward import Forward
 from .nginx import Nginx, free_port, wait_for_port
@@ -19,7 +20,8 @@ from .tls_box import EPHEMERAL, ROOT, VARIABLES, GitServer, TlsBoxCase, pem_bloc
 __all__ = [
     "PATH", "BoxCase", "Done", "NAMES", "Case", "quick", "Authority", "WAIT", "Client", "Closed",
     "Response", "socks_request", "Decider", "ExecDecider", "UnixDecider",
-    "allow", "deny", "frame", "need_body", "shown", "strict", "DecidedProxy", "DeciderCase", "DROP", "NXDOMAIN", "REFUSED", "SERVFAIL", "Answer", "DnsServer",
+    "allow", "deny", "frame", "need_body", "shown", "strict", "DecidedProxy", "DeciderCase",
+    "TwoCase", "DROP", "NXDOMAIN", "REFUSED", "SERVFAIL", "Answer", "DnsServer",
     "Forward", "Nginx", "free_port", "wait_for_port", "Conn", "HttpOrigin", "Origin", "Request",
     "answer", "echo", "hello", "SRT", "TOKEN", "Proxy", "clean_environment", "port_of", "run_srt",
     "settings", "Sshd", "TlsCase", "TlsSocket", "EPHEMERAL", "ROOT", "VARIABLES", "GitServer", "TlsBoxCase", "pem_blocks",

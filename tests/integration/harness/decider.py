@@ -315,6 +315,7 @@ class UnixDecider(Decider):
 
     def __init__(self, directory, **kw):
         self.path = tempfile.mkdtemp(dir=directory) + "/decider.sock"
+        os.chmod(os.path.dirname(self.path), 0o755)  # srt may run as somebody else
         self.listener = None
         super().__init__(**kw)
 
