@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "proxy/acceptor.h"
@@ -56,7 +57,7 @@ static void on_turn(struct ev_loop *loop, ev_prepare *prepare, int revents)
 {
     struct core *c = prepare->data;
     (void)revents;
-    if (record_log_flush(c->worker->log) && !ev_is_active(&c->log_retry))
+    if (line_log_flush(c->worker->log) && !ev_is_active(&c->log_retry))
         ev_timer_start(loop, &c->log_retry);
 }
 
@@ -115,7 +116,7 @@ static bool open_parts(struct core *c, const struct core_options *o, struct buf 
     }
     if (o->log == NULL)
         return true;
-    w->log = record_log_open(o->log, o->log_may_be_planted, error);
+    w->log = line_log_open("decision log", o->log, STDOUT_FILENO, o->log_may_be_planted, error);
     if (w->log == NULL)
         return false;
     ev_prepare_start(w->loop, &c->flush_log);
@@ -174,7 +175,7 @@ void core_free(struct core *c)
     tls_server_free(w->tls_server);
     worker_forget_told(w);
     answers_free(w->answers);
-    record_log_close(w->log);
+    line_log_close(w->log);
     snapshot_unref(w->snapshot);
     free(c->attribution);
     free(w);

@@ -67,7 +67,7 @@ static void on_hangup(struct ev_loop *loop, ev_signal *signal, int revents)
     (void)loop;
     (void)revents;
     buf_init(&error, 1024);
-    if (!record_log_reopen(g->worker->log, &error))
+    if (!line_log_reopen(g->worker->log, &error))
         log_warning("%s", buf_cstr(&error));
     buf_free(&error);
 }

@@ -9,9 +9,9 @@
 #include "decider/reference/rules.h"
 #include "decider/strict_json.h"
 #include "proxy/http/head.h"
-#include "proxy/policy/path_pattern.h"
 #include "proxy/policy/pattern.h"
 #include "proxy/policy/request_rules.h"
+#include "proxy/settings/rules.h"
 
 enum {
     HOST_PATTERN_MAX = 300,
@@ -47,15 +47,6 @@ static void check_method(struct validation *v, const json_t *value)
         validation_issue(v, "Invalid method. Use one method of HTTP, e.g. \"GET\".");
     else if (strcmp(s, "CONNECT") == 0)
         validation_issue(v, "A CONNECT is a connection. Use \"via\": [\"connect\"].");
-}
-
-static void check_path(struct validation *v, const json_t *value)
-{
-    if (!path_pattern_valid(json_string_value(value), json_string_length(value)))
-        validation_issue(v, "Invalid path pattern. Use a path that starts with \"/\", with \"*\" "
-                            "for one whole segment, \"**\" once for any number of them, and \"?\" "
-                            "before an exact query; without empty or dot segments, \"\\\", \"#\" "
-                            "or escapes of \"/\" and \"\\\".");
 }
 
 static void check_text(struct validation *v, const json_t *value)
@@ -200,7 +191,7 @@ static const char *const via_choices[] = {"connect", "socks", "http", NULL};
 static const char *const asks_choices[] = {"connection", "request", NULL};
 
 static const struct option method_item = {.type = OPTION_STRING, .check = check_method};
-static const struct option path_item = {.type = OPTION_STRING, .check = check_path};
+static const struct option path_item = {.type = OPTION_STRING, .check = rules_check_path};
 static const struct option via_item = {.type = OPTION_ENUM, .choices = via_choices};
 static const struct option asks_item = {.type = OPTION_ENUM, .choices = asks_choices};
 static const struct option entry_item = {.type = OPTION_STRING, .check = check_entry};

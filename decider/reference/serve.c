@@ -36,7 +36,7 @@ struct server {
     struct ev_loop *loop;
     const struct decider_options *options;
     struct decider_rules *rules;
-    struct decision_log *log;
+    struct line_log *log;
     struct stream *standard; /* over standard input and output, or NULL */
     struct listener *listener;
     struct proxy_link *links;
@@ -71,14 +71,14 @@ static void on_hangup(struct ev_loop *loop, ev_signal *w, int events)
         log_error("the rules stay as they were");
     }
     buf_clear(&error);
-    if (!decision_log_reopen(server->log, &error))
+    if (!line_log_reopen(server->log, &error))
         log_error("%s", buf_cstr(&error));
     buf_free(&error);
 }
 
 static void flush_log(struct server *server)
 {
-    if (decision_log_flush(server->log) && !ev_is_active(&server->log_again))
+    if (line_log_flush(server->log) && !ev_is_active(&server->log_again))
         ev_timer_start(server->loop, &server->log_again);
 }
 
@@ -235,7 +235,7 @@ static bool open_log(struct server *server)
     if (server->options->log == NULL)
         return true;
     buf_init(&error, MESSAGES_MAX);
-    server->log = decision_log_open(server->options->log, &error);
+    server->log = line_log_open("decision log", server->options->log, STDERR_FILENO, false, &error);
     if (server->log == NULL)
         log_error("%s", buf_cstr(&error));
     buf_free(&error);
@@ -295,7 +295,7 @@ int decider_serve(const struct decider_options *options, struct decider_rules *r
     } else {
         server.status = 2;
     }
-    decision_log_close(server.log);
+    line_log_close(server.log);
     decider_rules_unref(server.rules);
     ev_loop_destroy(server.loop);
     return server.status;

@@ -23,7 +23,7 @@ struct waiting {
 
 struct session {
     struct decider_rules *const *rules;
-    struct decision_log *log;
+    struct line_log *log;
     bool greeted;
     unsigned asks;     /* bits of the hello that was sent */
     int64_t newest;    /* id of the last question */
@@ -34,7 +34,7 @@ struct session {
     size_t waiting_count;
 };
 
-struct session *session_new(struct decider_rules *const *rules, struct decision_log *log)
+struct session *session_new(struct decider_rules *const *rules, struct line_log *log)
 {
     struct session *s = mem_alloc(sizeof *s);
     s->rules = rules;
@@ -147,7 +147,7 @@ static const char *answer_question(struct session *s, const struct peer_message 
                                            .host = m->host,
                                            .port = m->port,
                                            .path = connection ? NULL : m->path};
-    decision_log_write(s->log, now, &logged, &result.decision);
+    decision_log(s->log, now, &logged, &result.decision);
     peer_verdict_write(out, m->id, result.decision.verdict);
     return NULL;
 }
@@ -168,7 +168,7 @@ static const char *judge_body(struct session *s, const struct waiting *w,
             w->rules, &w->result, buf_data(&body), buf_len(&body), m->cut);
         const struct logged_question logged = {
             .id = w->id, .how = w->method, .host = w->host, .port = w->port, .path = w->path};
-        decision_log_write(s->log, now, &logged, &decision);
+        decision_log(s->log, now, &logged, &decision);
         peer_verdict_write(out, w->id, decision.verdict);
     } else {
         why = "more of a body than was asked for";

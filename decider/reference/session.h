@@ -24,7 +24,7 @@ enum {
 struct session;
 
 /* *rules: the present ones, looked at for each question; log: NULL for none. Both outlive it. */
-struct session *session_new(struct decider_rules *const *rules, struct decision_log *log);
+struct session *session_new(struct decider_rules *const *rules, struct line_log *log);
 void session_free(struct session *s); /* NULL is fine */
 
 /*

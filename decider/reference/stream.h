@@ -24,7 +24,7 @@ struct stream_options {
     struct ev_loop *loop;
     int in, out; /* non-blocking; not closed by the stream; may be the same */
     struct decider_rules *const *rules;
-    struct decision_log *log;
+    struct line_log *log;
     void (*answered)(void *ctx); /* after each batch: the log has new lines */
     /* Once, from the loop; the stream is to be freed, from inside it too. why: for people. */
     void (*ended)(void *ctx, enum stream_end end, const char *why);

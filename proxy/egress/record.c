@@ -278,13 +278,22 @@ static void describe(const struct record *r, double now)
     buf_free(&sent);
 }
 
-void record_finish(struct record *r, struct record_log *log, enum err close, double now)
+void record_log(struct line_log *log, const struct record *r, double now)
+{
+    struct buf *line = line_log_line(log);
+    if (line == NULL)
+        return;
+    record_format(line, r, now);
+    line_log_put(log);
+}
+
+void record_finish(struct record *r, struct line_log *log, enum err close, double now)
 {
     r->close = (uint8_t)close;
     if (err_is_upstream(close))
         r->error = (uint8_t)close;
     if (log_debug_enabled)
         describe(r, now);
-    record_log_write(log, r, now);
+    record_log(log, r, now);
     record_free(r);
 }

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/line_log.h"
 #include "proxy/policy/policy.h"
 
 /* How the request came in. */
@@ -76,27 +77,10 @@ void record_set_decision(struct record *r, const struct decision *d);
 /* Appends the line and its newline. */
 void record_format(struct buf *out, const struct record *r, double now);
 
-struct record_log;
-
 /* The end of a request: its line goes to the log (NULL: none), and to the debug log in words; the
  * record is empty then. */
-void record_finish(struct record *r, struct record_log *log, enum err close, double now);
-
-/* path "-" is standard output; may_be_planted as for log_file_open(). NULL with a message in
- * *error. */
-struct record_log *record_log_open(const char *path, bool may_be_planted, struct buf *error);
-/* Flushes what can be flushed. NULL is fine, here and below: nothing is logged. */
-void record_log_close(struct record_log *log);
-
-/* Opens the path afresh (after a rotation). On failure the old file stays in use. */
-bool record_log_reopen(struct record_log *log, struct buf *error);
-
-/* Puts the line into a bounded buffer; a line that finds no room is dropped and counted. */
-void record_log_write(struct record_log *log, const struct record *r, double now);
-/* Writes out the buffer as far as that does not block: once a turn of the loop. True while lines
- * are left. */
-bool record_log_flush(struct record_log *log);
-/* Lines dropped so far. */
-uint64_t record_log_dropped(const struct record_log *log);
+void record_finish(struct record *r, struct line_log *log, enum err close, double now);
+/* Its line alone. Every field of a record is cut, so that it always fits. */
+void record_log(struct line_log *log, const struct record *r, double now);
 
 #endif

@@ -26,10 +26,10 @@ struct answers;
 struct bridge;
 struct client;
 struct decider;
+struct line_log;
 struct peer;
 struct peers;
 struct pool;
-struct record_log;
 struct tls_server;
 
 /* Room before and after the body bytes in the scratch, for a chunk's size line and its end. */
@@ -50,7 +50,7 @@ struct worker {
     struct pipes *pipes;                /* for splice(2) */
     struct peers *peers;                /* connections per client address */
     struct pool *pool;                  /* idle connections to servers */
-    struct record_log *log;             /* NULL: none */
+    struct line_log *log;               /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
     struct answers *answers;            /* of the decider, that hold for a while; NULL: none yet */
     struct decider *decider;            /* answers what rules leave open; NULL: nobody does */

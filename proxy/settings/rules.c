@@ -27,7 +27,7 @@ static void check_method(struct validation *v, const json_t *value)
                             "network.deniedDomains for them.");
 }
 
-static void check_path_pattern(struct validation *v, const json_t *value)
+void rules_check_path(struct validation *v, const json_t *value)
 {
     if (!path_pattern_valid(json_string_value(value), json_string_length(value)))
         validation_issue(v, "Invalid path pattern. Use a path that starts with \"/\", with \"*\" "
@@ -44,7 +44,7 @@ static void check_reason(struct validation *v, const json_t *value)
 
 static const char *const action_choices[] = {"allow", "deny", NULL};
 static const struct option method_item = {.type = OPTION_STRING, .check = check_method};
-static const struct option path_item = {.type = OPTION_STRING, .check = check_path_pattern};
+static const struct option path_item = {.type = OPTION_STRING, .check = rules_check_path};
 
 static const struct option rule_options[] = {
     {.key = "host",

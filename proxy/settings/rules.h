@@ -8,6 +8,8 @@
 #include "proxy/settings/validate.h"
 
 extern const struct option rules_option;
+/* A string that path_pattern_valid() takes. */
+void rules_check_path(struct validation *v, const json_t *value);
 
 /* Issues for rules that would have to look into tunnels that are not opened. document: any. */
 void rules_validate_tunnels(struct validation *v, const json_t *document);

@@ -264,12 +264,12 @@ static void test_next_request(void **state)
     assert_null(r.user);
 }
 
-static struct record_log *open_log(const char *name)
+static struct line_log *open_log(const char *name)
 {
     struct buf error;
 
     buf_init(&error, 1024);
-    struct record_log *log = record_log_open(name, false, &error);
+    struct line_log *log = line_log_open("decision log", name, STDOUT_FILENO, false, &error);
     if (log == NULL)
         fail_msg("%s", buf_cstr(&error));
     buf_free(&error);
@@ -309,21 +309,21 @@ static void test_file(void **state)
     (void)state;
     record_init(&r, 0);
     mode_t old = umask(0);
-    struct record_log *log = open_log(path);
+    struct line_log *log = open_log(path);
     umask(old);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    record_log_write(log, &r, 1);
-    record_log_write(log, &r, 2);
+    record_log(log, &r, 1);
+    record_log(log, &r, 2);
     assert_int_equal(read_file(path, content, sizeof content), 0);
-    assert_false(record_log_flush(log));
+    assert_false(line_log_flush(log));
     read_file(path, content, sizeof content);
     assert_int_equal(count_lines(content), 2);
-    record_log_write(log, &r, 3);
-    record_log_close(log);
+    record_log(log, &r, 3);
+    line_log_close(log);
     log = open_log(path);
-    record_log_write(log, &r, 4);
-    record_log_close(log);
+    record_log(log, &r, 4);
+    line_log_close(log);
     read_file(path, content, sizeof content);
     assert_int_equal(count_lines(content), 4);
     unlink(path);
@@ -340,12 +340,12 @@ static void test_reopen(void **state)
     record_init(&r, 0);
     buf_init(&error, 1024);
     snprintf(old_path, sizeof old_path, "%s.1", path);
-    struct record_log *log = open_log(path);
-    record_log_write(log, &r, 1);
+    struct line_log *log = open_log(path);
+    record_log(log, &r, 1);
     assert_int_equal(rename(path, old_path), 0);
-    assert_true(record_log_reopen(log, &error));
-    record_log_write(log, &r, 2);
-    record_log_flush(log);
+    assert_true(line_log_reopen(log, &error));
+    record_log(log, &r, 2);
+    line_log_flush(log);
     read_file(old_path, content, sizeof content);
     assert_int_equal(count_lines(content), 1);
     read_file(path, content, sizeof content);
@@ -354,11 +354,11 @@ static void test_reopen(void **state)
     /* A path that cannot be opened: the old file goes on. */
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_false(record_log_reopen(log, &error));
+    assert_false(line_log_reopen(log, &error));
     assert_non_null(strstr(buf_cstr(&error), path));
-    record_log_write(log, &r, 3);
-    assert_false(record_log_flush(log));
-    record_log_close(log);
+    record_log(log, &r, 3);
+    assert_false(line_log_flush(log));
+    line_log_close(log);
     rmdir(path);
     unlink(old_path);
     buf_free(&error);
@@ -370,11 +370,11 @@ static void test_cannot_open(void **state)
 
     (void)state;
     buf_init(&error, 1024);
-    assert_null(record_log_open("/nonexistent/log", false, &error));
+    assert_null(line_log_open("decision log", "/nonexistent/log", STDOUT_FILENO, false, &error));
     assert_non_null(strstr(buf_cstr(&error), "/nonexistent/log"));
     buf_clear(&error);
     assert_int_equal(symlink("/nonexistent/log", path), 0);
-    assert_null(record_log_open(path, true, &error));
+    assert_null(line_log_open("decision log", path, STDOUT_FILENO, true, &error));
     assert_non_null(strstr(buf_cstr(&error), "is a symbolic link"));
     unlink(path);
     buf_free(&error);
@@ -386,11 +386,11 @@ static void test_no_log(void **state)
 
     (void)state;
     record_init(&r, 0);
-    record_log_write(NULL, &r, 0);
-    assert_false(record_log_flush(NULL));
-    assert_true(record_log_reopen(NULL, NULL));
-    assert_int_equal(record_log_dropped(NULL), 0);
-    record_log_close(NULL);
+    record_log(NULL, &r, 0);
+    assert_false(line_log_flush(NULL));
+    assert_true(line_log_reopen(NULL, NULL));
+    assert_int_equal(line_log_dropped(NULL), 0);
+    line_log_close(NULL);
 }
 
 /* stderr goes to a file while `body` runs; its content is returned. */
@@ -427,13 +427,13 @@ static void test_full_disk(void **state)
     (void)state;
     record_init(&r, 0);
     int saved = begin_warnings();
-    struct record_log *log = open_log("/dev/full");
+    struct line_log *log = open_log("/dev/full");
     for (int i = 0; i < 1000; i++) {
-        record_log_write(log, &r, 1);
-        assert_true(record_log_flush(log));
+        record_log(log, &r, 1);
+        assert_true(line_log_flush(log));
     }
-    uint64_t dropped = record_log_dropped(log);
-    record_log_close(log);
+    uint64_t dropped = line_log_dropped(log);
+    line_log_close(log);
     end_warnings(saved);
     assert_in_range(dropped, 300, 900);
     assert_int_equal(count_lines(warnings), 1);
@@ -453,21 +453,21 @@ static void test_slow_reader(void **state)
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
     int saved = begin_warnings();
-    struct record_log *log = open_log(path);
+    struct line_log *log = open_log(path);
     for (int i = 0; i < 3000; i++)
-        record_log_write(log, &r, 1);
-    assert_true(record_log_flush(log));
-    uint64_t dropped = record_log_dropped(log);
+        record_log(log, &r, 1);
+    assert_true(line_log_flush(log));
+    uint64_t dropped = line_log_dropped(log);
     assert_true(dropped > 0);
     bool left;
     do {
-        left = record_log_flush(log);
+        left = line_log_flush(log);
         ssize_t n = read(reader, content + len, sizeof content - 1 - len);
         if (n > 0)
             len += (size_t)n;
     } while (left);
-    record_log_write(log, &r, 1);
-    record_log_close(log);
+    record_log(log, &r, 1);
+    line_log_close(log);
     ssize_t n;
     while ((n = read(reader, content + len, sizeof content - 1 - len)) > 0)
         len += (size_t)n;
@@ -500,21 +500,21 @@ static void test_reopen_after_a_torn_line(void **state)
         record_init(&r, 0);
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &limit);
-        struct record_log *log = record_log_open(path, false, &error);
-        record_log_write(log, &r, 1);
-        record_log_write(log, &r, 2);
-        bool left = record_log_flush(log);
+        struct line_log *log = line_log_open("decision log", path, STDOUT_FILENO, false, &error);
+        record_log(log, &r, 1);
+        record_log(log, &r, 2);
+        bool left = line_log_flush(log);
         limit.rlim_cur = RLIM_INFINITY;
         setrlimit(RLIMIT_FSIZE, &limit);
         unlink(path);
         /* The old file is full for good: it is gone. */
         limit.rlim_cur = 100;
         setrlimit(RLIMIT_FSIZE, &limit);
-        bool reopened = record_log_reopen(log, &error);
+        bool reopened = line_log_reopen(log, &error);
         limit.rlim_cur = RLIM_INFINITY;
         setrlimit(RLIMIT_FSIZE, &limit);
-        uint64_t dropped = record_log_dropped(log);
-        record_log_close(log);
+        uint64_t dropped = line_log_dropped(log);
+        line_log_close(log);
         _exit(left && reopened && dropped == 1 ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,25 +1,26 @@
-/* Where the lines of the decision log go: a bounded buffer in front of a file that may fail. */
+#include "base/line_log.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/log_file.h"
 #include "base/mem.h"
-#include "proxy/egress/record.h"
 
-/* Every field of a record is cut, so that a line always fits LINE_ROOM. */
-enum { LINE_ROOM = 16384, PENDING_MAX = 65536 };
+enum { PENDING_MAX = 65536 };
 
 /* What decides how it is written without blocking. */
 enum sink { SINK_FILE, SINK_SOCKET, SINK_OTHER };
 
-struct record_log {
-    char *path; /* NULL: standard output */
+struct line_log {
+    const char *what; /* how messages call it */
+    char *path;       /* NULL: a descriptor that was there */
     bool may_be_planted;
     int fd;
     enum sink sink;
@@ -43,28 +44,30 @@ static enum sink sink_of(int fd)
     return S_ISREG(st.st_mode) ? SINK_FILE : SINK_OTHER;
 }
 
-struct record_log *record_log_open(const char *path, bool may_be_planted, struct buf *error)
+struct line_log *line_log_open(const char *what, const char *path, int standard,
+                               bool may_be_planted, struct buf *error)
 {
-    bool standard = strcmp(path, "-") == 0;
-    int fd = standard ? STDOUT_FILENO : log_file_open("decision log", path, may_be_planted, error);
+    bool named = strcmp(path, "-") != 0;
+    int fd = named ? log_file_open(what, path, may_be_planted, error) : standard;
 
     if (fd < 0)
         return NULL;
-    struct record_log *log = mem_alloc(sizeof *log);
-    log->path = standard ? NULL : mem_dup(path);
+    struct line_log *log = mem_alloc(sizeof *log);
+    log->what = what;
+    log->path = named ? mem_dup(path) : NULL;
     log->may_be_planted = may_be_planted;
     log->fd = fd;
     log->sink = sink_of(fd);
-    buf_init(&log->line, LINE_ROOM);
+    buf_init(&log->line, LINE_LOG_LINE_MAX);
     buf_init(&log->pending, PENDING_MAX);
     return log;
 }
 
-void record_log_close(struct record_log *log)
+void line_log_close(struct line_log *log)
 {
     if (log == NULL)
         return;
-    record_log_flush(log);
+    line_log_flush(log);
     if (log->path != NULL)
         close(log->fd);
     free(log->path);
@@ -74,7 +77,7 @@ void record_log_close(struct record_log *log)
 }
 
 /* The rest of a line whose start went elsewhere would only spoil the next file. */
-static void drop_torn(struct record_log *log)
+static void drop_torn(struct line_log *log)
 {
     if (!log->torn)
         return;
@@ -84,14 +87,14 @@ static void drop_torn(struct record_log *log)
     log->dropped++;
 }
 
-bool record_log_reopen(struct record_log *log, struct buf *error)
+bool line_log_reopen(struct line_log *log, struct buf *error)
 {
     if (log == NULL || log->path == NULL)
         return true;
-    int fd = log_file_open("decision log", log->path, log->may_be_planted, error);
+    int fd = log_file_open(log->what, log->path, log->may_be_planted, error);
     if (fd < 0)
         return false;
-    record_log_flush(log);
+    line_log_flush(log);
     drop_torn(log);
     close(log->fd);
     log->fd = fd;
@@ -99,9 +102,9 @@ bool record_log_reopen(struct record_log *log, struct buf *error)
     return true;
 }
 
-/* One write that does not block. Standard output is shared with other programs, so its flags stay
- * as they are: up to PIPE_BUF bytes go into a pipe that polls as writable without waiting. */
-static ssize_t write_some(const struct record_log *log, const void *p, size_t n)
+/* One write that does not block. A standard descriptor is shared with other programs, so its flags
+ * stay as they are: up to PIPE_BUF bytes go into a pipe that polls as writable without waiting. */
+static ssize_t write_some(const struct line_log *log, const void *p, size_t n)
 {
     struct pollfd ready = {.fd = log->fd, .events = POLLOUT};
 
@@ -120,17 +123,17 @@ static ssize_t write_some(const struct record_log *log, const void *p, size_t n)
     return write(log->fd, p, n < PIPE_BUF ? n : PIPE_BUF);
 }
 
-static void note_success(struct record_log *log)
+static void note_success(struct line_log *log)
 {
     if (log->warned && log->dropped != log->reported)
-        log_warning("decision log: %llu lines were dropped",
+        log_warning("%s: %llu lines were dropped", log->what,
                     (unsigned long long)(log->dropped - log->reported));
     log->reported = log->dropped;
     log->warned = false;
     log->failure = 0;
 }
 
-bool record_log_flush(struct record_log *log)
+bool line_log_flush(struct line_log *log)
 {
     if (log == NULL)
         return false;
@@ -149,28 +152,34 @@ bool record_log_flush(struct record_log *log)
     return false;
 }
 
-static void drop(struct record_log *log)
+static void drop(struct line_log *log)
 {
     log->dropped++;
     if (log->warned)
         return;
     log->warned = true;
-    log_warning("decision log: lines are being dropped: %s", strerror(log->failure));
+    log_warning("%s: lines are being dropped: %s", log->what, strerror(log->failure));
 }
 
-void record_log_write(struct record_log *log, const struct record *r, double now)
+struct buf *line_log_line(struct line_log *log)
+{
+    if (log == NULL)
+        return NULL;
+    buf_clear(&log->line);
+    return &log->line;
+}
+
+void line_log_put(struct line_log *log)
 {
     if (log == NULL)
         return;
-    buf_clear(&log->line);
-    record_format(&log->line, r, now);
     if (buf_len(&log->line) > buf_room(&log->pending))
-        record_log_flush(log);
+        line_log_flush(log);
     if (!buf_append(&log->pending, buf_data(&log->line), buf_len(&log->line)))
         drop(log);
 }
 
-uint64_t record_log_dropped(const struct record_log *log)
+uint64_t line_log_dropped(const struct line_log *log)
 {
     return log == NULL ? 0 : log->dropped;
 }
