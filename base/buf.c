@@ -28,7 +28,7 @@ void buf_wipe(struct buf *b)
     buf_free(b);
 }
 
-/* Makes room for n more bytes behind end, moving or growing; never looks at max. */
+/* Makes room for n more bytes behind end, moving or growing; max is not enforced here. */
 static void make_room(struct buf *b, size_t n)
 {
     size_t len = buf_len(b);
@@ -38,12 +38,18 @@ static void make_room(struct buf *b, size_t n)
     if (b->mem != NULL && b->cap - len >= n && b->start >= len) {
         memmove(b->mem, b->mem + b->start, len);
     } else {
-        size_t cap = b->cap != 0 ? b->cap : FIRST_CAPACITY;
+        size_t cap = b->cap > FIRST_CAPACITY ? b->cap : FIRST_CAPACITY;
         while (cap < len + n)
             cap += cap / 2;
+        /* Small bounds are often exact, and what waits keeps many such. */
+        if (cap > b->max && b->max >= len + n)
+            cap = b->max;
         uint8_t *mem = mem_resize(NULL, cap, 1);
-        if (b->mem != NULL)
+        if (b->mem != NULL) {
             memcpy(mem, b->mem + b->start, len);
+            /* What is wiped in the end must not have left a copy on the way. */
+            explicit_bzero(b->mem + b->start, len);
+        }
         free(b->mem);
         b->mem = mem;
         b->cap = cap;

@@ -195,12 +195,25 @@ static void clean(struct buf *cleaned, const char *s, size_t n, const char **tex
     trim(text, len);
 }
 
+/* As names, methods and rules nearly always are: nothing to clean, nothing to trim. */
+static bool is_clean(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] <= ' ' || s[i] > '~' || s[i] == '<' || s[i] == '>')
+            return false;
+    return true;
+}
+
 void text_clean(struct buf *out, const char *s, size_t n)
 {
     struct buf cleaned;
     const char *text;
     size_t len;
 
+    if (is_clean(s, n)) {
+        buf_append(out, s, n);
+        return;
+    }
     clean(&cleaned, s, n, &text, &len);
     buf_append(out, text, len);
     buf_free(&cleaned);
@@ -209,6 +222,8 @@ void text_clean(struct buf *out, const char *s, size_t n)
 size_t text_cut(const char *s, size_t n, size_t units)
 {
     size_t used = 0, i = 0;
+    if (n <= units) /* no character has more units than bytes */
+        return n;
     while (i < n) {
         uint32_t code;
         bool good;

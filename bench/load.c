@@ -7,9 +7,10 @@
  *        [--path PATH] [--connections N] [--operations M]
  *
  *   tunnel    connect, handshake, one request, its answer to the end, close
- *   request   keep-alive requests in absolute form
+ *   request   keep-alive requests in absolute form; the line has the percentiles of their times
  *   transfer  one tunnel a connection, one long answer, bytes dropped
  *   idle      open N tunnels, print the line, wait for the end of stdin
+ *   pending   the same with N requests that nobody answers
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum mode { MODE_TUNNEL, MODE_REQUEST, MODE_TRANSFER, MODE_IDLE };
+enum mode { MODE_TUNNEL, MODE_REQUEST, MODE_TRANSFER, MODE_IDLE, MODE_PENDING };
 enum via { VIA_HTTP_PROXY, VIA_SOCKS_PROXY, VIA_NOTHING };
 
 enum phase {
@@ -36,11 +37,14 @@ enum phase {
     IDLE
 };
 
+enum { LATENCY_MAX_US = 1000000 /* and longer */ };
+
 struct connection {
     int fd;
     enum phase phase;
     size_t have;   /* bytes of a head or a handshake so far */
     uint64_t left; /* of a body */
+    double sent;   /* when the request was */
     char head[4096];
 };
 
@@ -55,6 +59,7 @@ static struct {
     /* progress */
     long started, finished, errors, idle;
     uint64_t bytes;
+    uint32_t latencies[LATENCY_MAX_US + 1]; /* how many took so many microseconds */
     struct connection *all;
     int epoll;
     char request[1024];
@@ -109,24 +114,42 @@ static void begin(struct connection *c)
     watch(c, EPOLLOUT, EPOLL_CTL_ADD);
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static void send_request(struct connection *c)
 {
     c->have = 0;
+    c->sent = now();
     c->phase = RESPONSE_HEAD;
     send_all(c, load.request, load.request_len);
 }
 
+/* Every operation keeps its connection. */
+static bool stays(void)
+{
+    return load.mode == MODE_IDLE || load.mode == MODE_PENDING;
+}
+
+static void stay(struct connection *c)
+{
+    c->phase = IDLE;
+    load.idle++;
+    /* A few at a time: a rush would show what handshakes take, not what tunnels keep. */
+    if (load.started < load.operations)
+        begin(&load.all[load.started]);
+}
+
 static void tunnel_open(struct connection *c)
 {
-    if (load.mode == MODE_IDLE) {
-        c->phase = IDLE;
-        load.idle++;
-        /* A few at a time: a rush would show what handshakes take, not what tunnels keep. */
-        if (load.started < load.operations)
-            begin(&load.all[load.started]);
-        return;
-    }
-    send_request(c);
+    if (load.mode == MODE_IDLE)
+        stay(c);
+    else
+        send_request(c);
 }
 
 static void connected(struct connection *c)
@@ -135,6 +158,9 @@ static void connected(struct connection *c)
     watch(c, EPOLLIN, EPOLL_CTL_MOD);
     if (load.mode == MODE_REQUEST) {
         send_request(c);
+    } else if (load.mode == MODE_PENDING) {
+        send_request(c);
+        stay(c);
     } else if (load.via == VIA_NOTHING) {
         tunnel_open(c);
     } else if (load.via == VIA_SOCKS_PROXY) {
@@ -151,7 +177,9 @@ static void connected(struct connection *c)
 /* The operation is over; the connection starts another, or ends. */
 static void finish(struct connection *c, bool ok)
 {
+    double took_us = (now() - c->sent) * 1e6;
     load.finished++;
+    load.latencies[took_us < LATENCY_MAX_US ? (size_t)took_us : LATENCY_MAX_US]++;
     if (!ok)
         load.errors++;
     if (ok && load.mode == MODE_REQUEST && load.started < load.operations) {
@@ -255,17 +283,19 @@ static void readable(struct connection *c)
         handshake(c);
 }
 
-static double now(void)
+static unsigned percentile_us(unsigned percent)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    unsigned us = 0;
+    uint64_t seen = load.latencies[0];
+    while (seen * 100 < (uint64_t)load.finished * percent && us < LATENCY_MAX_US)
+        seen += load.latencies[++us];
+    return us;
 }
 
 static void run(void)
 {
     struct epoll_event events[256];
-    long room = load.mode == MODE_IDLE ? load.operations : load.connections;
+    long room = stays() ? load.operations : load.connections;
     load.all = calloc((size_t)room, sizeof *load.all);
     if (load.all == NULL)
         die("calloc");
@@ -290,7 +320,7 @@ static void run(void)
 
 static void compose_request(void)
 {
-    bool keep = load.mode == MODE_REQUEST;
+    bool keep = load.mode == MODE_REQUEST || load.mode == MODE_PENDING;
     int n = snprintf(load.request, sizeof load.request,
                      "GET %s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\n"
                      "Connection: %s\r\n\r\n",
@@ -301,7 +331,7 @@ static void compose_request(void)
 
 static void usage(void)
 {
-    fputs("usage: load tunnel|request|transfer|idle --via http|socks|direct --proxy A:P "
+    fputs("usage: load tunnel|request|transfer|idle|pending --via http|socks|direct --proxy A:P "
           "--target A:P [--path PATH] [--connections N] [--operations M]\n",
           stderr);
     exit(2);
@@ -335,13 +365,13 @@ static void take_option(const char *name, const char *value)
 
 int main(int argc, char **argv)
 {
-    static const char *const modes[] = {"tunnel", "request", "transfer", "idle"};
+    static const char *const modes[] = {"tunnel", "request", "transfer", "idle", "pending"};
     if (argc < 2 || argc % 2 != 0)
         usage();
     int mode = 0;
-    while (mode < 4 && strcmp(argv[1], modes[mode]) != 0)
+    while (mode < 5 && strcmp(argv[1], modes[mode]) != 0)
         mode++;
-    if (mode == 4)
+    if (mode == 5)
         usage();
     load.mode = (enum mode)mode;
     for (int i = 2; i + 1 < argc; i += 2)
@@ -352,12 +382,14 @@ int main(int argc, char **argv)
     load.epoll = epoll_create1(EPOLL_CLOEXEC);
     double start = now();
     run();
-    printf("{\"operations\": %ld, \"errors\": %ld, \"bytes\": %llu, \"seconds\": %.6f}\n",
-           load.mode == MODE_IDLE ? load.idle : load.finished, load.errors,
-           (unsigned long long)load.bytes, now() - start);
+    double seconds = now() - start;
+    printf("{\"operations\": %ld, \"errors\": %ld, \"bytes\": %llu, \"seconds\": %.6f, "
+           "\"p50_us\": %u, \"p99_us\": %u}\n",
+           stays() ? load.idle : load.finished, load.errors, (unsigned long long)load.bytes,
+           seconds, percentile_us(50), percentile_us(99));
     fflush(stdout);
     char end;
-    while (load.mode == MODE_IDLE && read(STDIN_FILENO, &end, 1) > 0)
+    while (stays() && read(STDIN_FILENO, &end, 1) > 0)
         continue;
     free(load.all);
     return load.errors != 0;

@@ -30,6 +30,7 @@ struct link {
     struct link_questions questions;
     struct link_late late;
     size_t held;   /* bytes reserved by all questions */
+    size_t coming; /* of them, those of bodies that are being read */
     struct buf in; /* start of a frame that is not complete */
     struct link_queue queue;
     char why[192]; /* of its death */
@@ -51,6 +52,8 @@ __attribute__((format(printf, 2, 3))) static void doom(struct link *l, const cha
 static void drop(struct link *l, struct link_question *q)
 {
     l->held -= q->held;
+    if (q->stage == LINK_READING)
+        l->coming -= q->held;
     link_questions_drop(&l->questions, q);
 }
 
@@ -417,12 +420,14 @@ bool link_hold(struct decider_question *question, uint64_t length)
 
     assert(q->stage == LINK_READING && q->held == 0);
     uint32_t want = length < q->max ? (uint32_t)length : q->max;
-    if (want > LINK_BODIES_MAX - l->held) {
+    size_t queued = l->queue.size + body_base64_size(l->coming + want);
+    if (want > LINK_BODIES_MAX - l->held || (want != 0 && queued > LINK_QUEUE_BODIES)) {
         link_forget(question);
         return false;
     }
     q->held = want;
     l->held += want;
+    l->coming += want;
     return true;
 }
 
@@ -435,6 +440,7 @@ void link_give_body(struct decider_question *question, struct decider_body *body
     size_t n = buf_len(&body->bytes);
     assert(q->stage == LINK_READING && n <= q->max);
     q->stage = LINK_SHOWN;
+    l->coming -= q->held;
     start_timer(l, q, now);
     if (l->state != LINK_READY)
         return;

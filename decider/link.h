@@ -20,9 +20,12 @@
 #include "decider/message.h"
 
 enum {
-    LINK_LATE_WINDOW = 4096,             /* ids this far below the newest are forgotten */
-    LINK_BODIES_MAX = 67108864,          /* bytes of bodies held for the decider at once */
-    LINK_QUEUE_MAX = 89478486 + 33554432 /* bytes that it has not taken */
+    LINK_LATE_WINDOW = 4096,              /* ids this far below the newest are forgotten */
+    LINK_BODIES_MAX = 67108864,           /* bytes of bodies held for the decider at once */
+    LINK_QUEUE_MAX = 89478486 + 33554432, /* bytes that it has not taken */
+    /* And past this no body is added to them: others' frames have the rest. A body that nobody
+     * waits for any more may still be there. */
+    LINK_QUEUE_BODIES = 89478486 + 16777216
 };
 
 struct link;

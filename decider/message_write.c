@@ -283,9 +283,11 @@ const char *connection_write(struct buf *out, int64_t id, const struct decider_c
     static const char NO_QUESTION[] = "connection the decider cannot be asked about";
     size_t host_len = strlen(c->host);
     size_t client_len = strlen(c->client);
+    size_t user_len = c->user != NULL ? c->user_len : 0;
     if (host_len == 0 || host_len > NAME_BYTES_MAX || c->port == 0 || client_len == 0 ||
-        client_len > NAME_BYTES_MAX || !strict_text_valid(c->host, host_len) ||
-        !strict_text_valid(c->client, client_len))
+        client_len > NAME_BYTES_MAX || user_len > NAME_BYTES_MAX ||
+        !strict_text_valid(c->host, host_len) || !strict_text_valid(c->client, client_len) ||
+        (user_len != 0 && !strict_text_valid(c->user, user_len)))
         return NO_QUESTION;
     size_t begun = frame_begin(out);
     bool whole = buf_printf(out, "{\"t\":\"conn\",\"id\":%lld", (long long)id) &&
@@ -293,8 +295,7 @@ const char *connection_write(struct buf *out, int64_t id, const struct decider_c
                  put_member(out, ",\"host\":", c->host, host_len) &&
                  buf_printf(out, ",\"port\":%u", c->port) &&
                  put_member(out, ",\"client\":", c->client, client_len);
-    if (c->user != NULL && c->user_len != 0 && c->user_len <= NAME_BYTES_MAX &&
-        strict_text_valid(c->user, c->user_len))
+    if (user_len != 0)
         whole = whole && put_member(out, ",\"user\":", c->user, c->user_len);
     if (!whole || !buf_puts(out, "}")) {
         out->end = out->start + begun;

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "decider/remote.h"
-#include "proxy/egress/answers.h"
 #include "proxy/gateway_internal.h"
 
 enum { WARNING_PAUSE_S = 10, MESSAGES_MAX = 1 << 20 };
@@ -44,9 +43,7 @@ static void fail_to_start(struct gateway *g, const char *why)
 static void on_away(void *ctx, const char *why, bool final)
 {
     struct gateway *g = ctx;
-    /* What it promised for a while was its word, not its successor's. */
-    if (g->worker->answers != NULL)
-        answers_clear(g->worker->answers);
+    worker_decider_lost(g->worker);
     if (final && !g->serving) {
         fail_to_start(g, why);
     } else if (final && g->proxy_only) {

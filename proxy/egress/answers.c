@@ -1,12 +1,12 @@
 #include "proxy/egress/answers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/mem.h"
 
-enum { BUCKETS = ANSWERS_MAX, KEY_MAX = 16384 };
+enum { BUCKETS = ANSWERS_MAX };
 
 struct kept {
     char *key;
@@ -36,11 +36,16 @@ static size_t bucket_of(const char *key)
     return (size_t)(hash % BUCKETS);
 }
 
-/* Line ends separate, and are in no part of it but the user's name, which is last. */
-static void put_key(struct buf *out, const struct answer_key *key)
+/* Line ends separate, and are in no part of it but the user's name, which is last. The caller frees
+ * it. */
+static char *key_text(const struct answer_key *key)
 {
-    buf_printf(out, "%s\n%s\n%u\n%s", key->client, key->host, (unsigned)key->port,
-               key->user != NULL ? key->user : "");
+    static const char format[] = "%s\n%s\n%u\n%s%s";
+    const char *mark = key->user != NULL ? "u" : "", *user = key->user != NULL ? key->user : "";
+    int n = snprintf(NULL, 0, format, key->client, key->host, (unsigned)key->port, mark, user);
+    char *text = mem_alloc((size_t)n + 1);
+    snprintf(text, (size_t)n + 1, format, key->client, key->host, (unsigned)key->port, mark, user);
+    return text;
 }
 
 static void kept_remove(struct answers *a, struct kept *k)
@@ -82,17 +87,15 @@ static struct kept *find(const struct answers *a, const char *key)
 void answers_put(struct answers *a, const struct answer_key *key, const struct kept_answer *answer,
                  double until)
 {
-    struct buf text;
-    buf_init(&text, KEY_MAX);
-    put_key(&text, key);
-    struct kept *old = find(a, buf_cstr(&text));
+    char *text = key_text(key);
+    struct kept *old = find(a, text);
     if (old != NULL)
         kept_remove(a, old);
     if (a->count == ANSWERS_MAX)
         kept_remove(a, a->oldest);
 
     struct kept *k = mem_alloc(sizeof *k);
-    k->key = mem_dup(buf_cstr(&text));
+    k->key = text;
     k->until = until;
     k->answer = *answer;
     k->answer.reason = answer->reason != NULL ? mem_dup(answer->reason) : NULL;
@@ -103,18 +106,15 @@ void answers_put(struct answers *a, const struct answer_key *key, const struct k
     *(k->older != NULL ? &k->older->younger : &a->oldest) = k;
     a->youngest = k;
     a->count++;
-    buf_free(&text);
 }
 
 const struct kept_answer *answers_find(struct answers *a, const struct answer_key *key, double now)
 {
-    struct buf text;
     if (a->count == 0)
         return NULL;
-    buf_init(&text, KEY_MAX);
-    put_key(&text, key);
-    struct kept *k = find(a, buf_cstr(&text));
-    buf_free(&text);
+    char *text = key_text(key);
+    struct kept *k = find(a, text);
+    free(text);
     if (k == NULL)
         return NULL;
     if (k->until > now)

@@ -263,7 +263,11 @@ static void describe(const struct record *r, double now)
     buf_init(&why, 8192);
     buf_init(&sent, 64);
     if (r->rule != NULL)
-        buf_printf(&why, "%s \"%s\"%s", r->rule, r->entry, r->reason != NULL ? ", " : "");
+        buf_puts(&why, r->rule);
+    if (r->entry != NULL)
+        buf_printf(&why, " \"%s\"", r->entry);
+    if (r->rule != NULL && r->reason != NULL)
+        buf_puts(&why, ", ");
     if (r->reason != NULL)
         buf_puts(&why, r->reason);
     if (r->status != RECORD_NO_STATUS)

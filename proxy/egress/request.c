@@ -25,7 +25,8 @@ void request_set_user(struct request *r, const char *user, size_t n)
 {
     size_t len;
     free(r->user);
-    r->user = memchr(user, '\0', n) == NULL ? mem_dup_n(user, n) : NULL;
+    r->user = mem_dup_n(user, n);
+    r->user_len = n;
     const char *encoded = attribution_encoded(user, n, &len);
     if (encoded == NULL)
         return;

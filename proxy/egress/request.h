@@ -22,23 +22,25 @@ struct request {
     struct host host;          /* canonical */
     uint16_t port;
     struct decision decision;
-    unsigned status;       /* for a denial, that a decider asked for; 0: none did */
-    bool by_decider;       /* it was a decider who allowed the connection */
-    char *key;             /* the attribution key as the client presented it, encoded; NULL: none */
-    char *user;            /* the proxy user name it presented; NULL: none */
+    unsigned status; /* for a denial, that a decider asked for; 0: none did */
+    bool by_decider; /* it was a decider who allowed the connection */
+    char *key;       /* the attribution key as the client presented it, encoded; NULL: none */
+    char *user;      /* the proxy user name it presented, any bytes; NULL: none */
+    size_t user_len;
     char *spelled;         /* the client's text of the host, for refusals and violation lines */
     char *reason;          /* what decision.reason points to when a decider gave it */
     struct asking *asking; /* a decider's answer is awaited; NULL: none is */
     struct record record;
 };
 
-/* Hosts that a decider allowed on one client connection, which is not asked about them again. */
+/* Hosts that a decider allowed on one client connection, which is not asked about them again by the
+ * same user while that decider is there. */
 struct approvals {
     struct buf keys;
+    bool settled; /* the connection itself was asked about, and leads to one host alone */
 };
 void approvals_init(struct approvals *a);
 void approvals_free(struct approvals *a);
-void approvals_add(struct approvals *a, const struct host *host, uint16_t port);
 
 /* Starts a request: its clock, its settings, its client. */
 void request_begin(struct request *r, const struct client *c, enum record_via via);

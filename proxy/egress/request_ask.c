@@ -7,10 +7,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "decider/decider.h"
+#include "decider/message.h"
+#include "decider/strict_json.h"
 #include "proxy/egress/answers.h"
 #include "proxy/egress/request.h"
 
-enum { REASON_BYTES = 8192, APPROVALS_BYTES = 16384, APPROVAL_BYTES = HOST_MAX + 16 };
+enum { REASON_BYTES = 8192, APPROVALS_BYTES = 16384 };
 
 static const char denied_by_user[] = "user denied";
 
@@ -26,6 +28,7 @@ struct asking {
 void approvals_init(struct approvals *a)
 {
     buf_init(&a->keys, APPROVALS_BYTES);
+    a->settled = false;
 }
 
 void approvals_free(struct approvals *a)
@@ -33,26 +36,39 @@ void approvals_free(struct approvals *a)
     buf_free(&a->keys);
 }
 
-static size_t approval_key(char *out, const struct host *host, uint16_t port)
+/* The decider that was there, the user, and where to: the caller frees it. */
+static char *approval_key(const struct request *r, const struct worker *w)
 {
-    return (size_t)snprintf(out, APPROVAL_BYTES, "\n%s %u\n", host->text, (unsigned)port);
+    static const char format[] = "\n%u %s %u %s\n";
+    const char *user = r->user != NULL ? r->user : "";
+    unsigned word = w->decider_serial, port = r->port;
+    int n = snprintf(NULL, 0, format, word, r->host.text, port, user);
+    char *key = mem_alloc((size_t)n + 1);
+    snprintf(key, (size_t)n + 1, format, word, r->host.text, port, user);
+    return key;
 }
 
-void approvals_add(struct approvals *a, const struct host *host, uint16_t port)
+static void approve(struct approvals *a, const struct request *r, const struct worker *w)
 {
-    char key[APPROVAL_BYTES];
-    size_t n = approval_key(key, host, port);
-    if (buf_room(&a->keys) < n)
+    if (a == NULL || a->settled)
+        return;
+    char *key = approval_key(r, w);
+    if (buf_room(&a->keys) < strlen(key))
         buf_clear(&a->keys); /* asked once more: no harm */
-    buf_append(&a->keys, key, n);
+    buf_puts(&a->keys, key);
+    free(key);
 }
 
-static bool approvals_have(const struct approvals *a, const struct host *host, uint16_t port)
+static bool is_approved(const struct approvals *a, const struct request *r, const struct worker *w)
 {
-    char key[APPROVAL_BYTES];
-    size_t n = approval_key(key, host, port);
-    return a != NULL && buf_len(&a->keys) != 0 &&
-           memmem(buf_data(&a->keys), buf_len(&a->keys), key, n) != NULL;
+    if (a == NULL || (buf_len(&a->keys) == 0 && !a->settled))
+        return false;
+    if (a->settled)
+        return true;
+    char *key = approval_key(r, w);
+    bool found = memmem(buf_data(&a->keys), buf_len(&a->keys), key, strlen(key)) != NULL;
+    free(key);
+    return found;
 }
 
 static const char *via_of(const struct request *r)
@@ -76,13 +92,11 @@ static void client_of(const struct request *r, char *out)
         memcpy(out, "local", sizeof "local");
 }
 
-static enum authorisation allow(struct request *r, struct approvals *approved)
+static enum authorisation allow(struct request *r)
 {
     r->decision = (struct decision){.verdict = VERDICT_ALLOW, .list = DECIDER_LIST};
     r->by_decider = true;
     record_set_decision(&r->record, &r->decision);
-    if (approved != NULL)
-        approvals_add(approved, &r->host, r->port);
     return AUTHORISATION_GIVEN;
 }
 
@@ -130,6 +144,23 @@ static void keep_answer(const struct asking *a, const struct decider_verdict *v)
                                                       : ev_now(w->loop) + v->ttl_s);
 }
 
+/* Settings that came while the question was open: what they deny stays denied. */
+static bool still_undenied(struct request *r, struct worker *w)
+{
+    struct host host;
+    if (r->snapshot == w->snapshot)
+        return true;
+    snapshot_unref(r->snapshot);
+    r->snapshot = snapshot_ref(w->snapshot);
+    policy_decide(r->snapshot->policy, r->spelled, strlen(r->spelled), r->port, NULL, &host,
+                  &r->decision);
+    if (r->decision.verdict != VERDICT_DENY)
+        return true;
+    record_set_decision(&r->record, &r->decision);
+    request_violation(r, w, r->spelled, strlen(r->spelled), r->decision.reason);
+    return false;
+}
+
 static void on_answer(void *ctx, const struct decider_verdict *v)
 {
     struct asking *a = ctx;
@@ -140,7 +171,11 @@ static void on_answer(void *ctx, const struct decider_verdict *v)
 
     if (v->action == DECIDER_ALLOW) {
         keep_answer(a, v);
-        (void)allow(r, a->approved);
+        approve(a->approved, r, a->worker);
+        if (still_undenied(r, a->worker))
+            (void)allow(r);
+        else
+            err = ERR_POLICY;
     } else if (v->action == DECIDER_DENY) {
         keep_answer(a, v);
         (void)deny(r, a->worker, v->status, v->reason);
@@ -160,8 +195,11 @@ enum authorisation request_ask(struct request *r, struct worker *w, struct appro
     char client[ADDRESS_TEXT_MAX];
     if (w->decider == NULL || (w->decider->asks & DECIDER_CONNECTIONS) == 0)
         return deny_as(r, w, NULL, POLICY_NOT_LISTED);
-    if (approvals_have(approved, &r->host, r->port))
-        return allow(r, NULL);
+    if (is_approved(approved, r, w))
+        return allow(r);
+    if (r->user != NULL &&
+        (r->user_len > NAME_BYTES_MAX || !strict_text_valid(r->user, r->user_len)))
+        return deny_as(r, w, NULL, "a proxy user name that no decider can be asked about");
 
     client_of(r, client);
     const struct answer_key key = {
@@ -169,22 +207,21 @@ enum authorisation request_ask(struct request *r, struct worker *w, struct appro
     const struct kept_answer *kept =
         w->answers != NULL ? answers_find(w->answers, &key, ev_now(w->loop)) : NULL;
     if (kept != NULL && kept->allow)
-        return allow(r, approved);
+        return allow(r);
     if (kept != NULL)
         return deny(r, w, kept->status, kept->reason);
 
     struct asking *a = mem_alloc(sizeof *a);
     *a = (struct asking){
         .request = r, .worker = w, .approved = approved, .decided = decided, .ctx = ctx};
-    a->question = decider_ask_connection(
-        w->decider,
-        &(struct decider_connection){.via = via_of(r),
-                                     .host = r->host.text,
-                                     .port = r->port,
-                                     .client = client,
-                                     .user = r->user,
-                                     .user_len = r->user != NULL ? strlen(r->user) : 0},
-        on_answer, a);
+    a->question = decider_ask_connection(w->decider,
+                                         &(struct decider_connection){.via = via_of(r),
+                                                                      .host = r->host.text,
+                                                                      .port = r->port,
+                                                                      .client = client,
+                                                                      .user = r->user,
+                                                                      .user_len = r->user_len},
+                                         on_answer, a);
     if (a->question == NULL) {
         free(a);
         return AUTHORISATION_UNKNOWN;

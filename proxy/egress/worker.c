@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "proxy/egress/answers.h"
 #include "proxy/egress/peers.h"
 
 enum { CROWD = 64 };
@@ -70,6 +71,13 @@ void worker_tunnel_terminated(struct worker *w, struct client *c)
 {
     c->terminated = true;
     w->terminated++;
+}
+
+void worker_decider_lost(struct worker *w)
+{
+    w->decider_serial++;
+    if (w->answers != NULL)
+        answers_clear(w->answers);
 }
 
 void worker_forget_told(struct worker *w)

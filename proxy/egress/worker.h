@@ -53,6 +53,7 @@ struct worker {
     struct line_log *log;               /* NULL: none */
     struct violation_store *violations; /* NULL: nobody looks */
     struct answers *answers;            /* of the decider, that hold for a while; NULL: none yet */
+    unsigned decider_serial;            /* counts those that were lost */
     struct decider *decider;            /* answers what rules leave open; NULL: nobody does */
     const char *token;                  /* NULL: clients need none */
     bool token_optional;     /* clients that present no credentials are served all the same */
@@ -98,6 +99,9 @@ void client_free(struct client *c);
 
 /* The client's tunnel is terminated from now on: it holds a slot until it is freed. */
 void worker_tunnel_terminated(struct worker *w, struct client *c);
+/* The decider is away: what it promised for a while was its word, not its successor's. */
+void worker_decider_lost(struct worker *w);
+
 /* Forgets who was told that all slots are taken. */
 void worker_forget_told(struct worker *w);
 

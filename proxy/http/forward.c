@@ -355,7 +355,7 @@ size_t forward_held(const struct http_session *s)
     if (x == NULL)
         return 0;
     return x->up_out.cap + x->up_in.cap + x->replay.cap + x->rest.cap +
-           x->head.capacity * sizeof(struct field);
+           (x->shown != NULL ? x->shown->bytes.cap : 0) + x->head.capacity * sizeof(struct field);
 }
 
 bool forward_client_writable(struct http_session *s)

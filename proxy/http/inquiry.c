@@ -14,7 +14,6 @@
 enum { READ_SIZE = 16384, WHY_MAX = 1024 };
 
 struct inquiry {
-    struct buf head; /* `in` goes on with what follows it */
     struct authority authority;
     struct decider_question *question; /* about the request; NULL: it is its connection's turn */
     struct decider_body *body;         /* what the decider is to see; NULL: it did not ask */
@@ -22,21 +21,23 @@ struct inquiry {
     uint32_t max;                      /* of what it sees */
     bool reading;                      /* more of the body is awaited for it */
     bool hidden; /* the method has no body: whether there is one all the same is looked at */
+    size_t head_len;
+    uint8_t head[]; /* `in` goes on with what follows it */
 };
 
 static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 void inquiry_keep(struct http_session *s, const uint8_t *p, const struct authority *a)
 {
-    struct inquiry *q = s->inquiry = mem_alloc(sizeof *q);
+    struct inquiry *q = s->inquiry = mem_alloc(sizeof *q + s->head.length);
     const char *begin = (const char *)p, *end = begin + s->head.length;
-    buf_init(&q->head, s->head.length);
-    buf_append(&q->head, p, s->head.length);
+    q->head_len = s->head.length;
+    memcpy(q->head, p, q->head_len);
     buf_init(&q->rest, RELAY_CHUNK);
     q->authority = *a;
     /* Inside a tunnel the host is the tunnel's. */
     if (a->host >= begin && a->host < end)
-        q->authority.host = buf_chars(&q->head) + (a->host - begin);
+        q->authority.host = (const char *)q->head + (a->host - begin);
     /* Many may wait, and most have nothing behind their heads. */
     if (buf_len(&s->in) == 0)
         buf_free(&s->in);
@@ -45,7 +46,7 @@ void inquiry_keep(struct http_session *s, const uint8_t *p, const struct authori
 const uint8_t *inquiry_head(const struct http_session *s, struct authority *a)
 {
     *a = s->inquiry->authority;
-    return buf_data(&s->inquiry->head);
+    return s->inquiry->head;
 }
 
 void inquiry_free(struct http_session *s)
@@ -58,13 +59,13 @@ void inquiry_free(struct http_session *s)
         decider_forget(q->question);
     decider_body_unref(q->body);
     buf_wipe(&q->rest);
-    buf_wipe(&q->head); /* heads may carry credentials */
+    explicit_bzero(q->head, q->head_len); /* heads may carry credentials */
     free(q);
 }
 
 size_t inquiry_held(const struct http_session *s)
 {
-    return s->inquiry != NULL ? s->inquiry->head.cap + s->inquiry->rest.cap : 0;
+    return s->inquiry != NULL ? s->inquiry->head_len + s->inquiry->rest.cap : 0;
 }
 
 /* Recorded, and answered. reason: of the body and the record. The question is gone or forgotten. */
@@ -76,7 +77,7 @@ static void refuse(struct http_session *s, enum err err, unsigned status, const 
     if (q->question != NULL)
         decider_forget(q->question);
     q->question = NULL;
-    judge_record(s, buf_data(&q->head), &q->authority, text);
+    judge_record(s, q->head, &q->authority, text);
     session_refuse(s, err, &(struct refusal){.status = status, .reason = text, .body = text});
 }
 
@@ -126,7 +127,7 @@ static void allow(struct http_session *s, const struct decider_verdict *v)
         struct buf rest = q->rest;
         q->body = NULL;
         buf_init(&q->rest, 0);
-        forward_begin(s, buf_data(&q->head), &q->authority, edits, body, &rest);
+        forward_begin(s, q->head, &q->authority, edits, body, &rest);
     }
     edits_free(edits);
 }
@@ -146,13 +147,16 @@ static bool need_body(struct http_session *s, uint32_t max)
     bool declared = !body_is_done(&s->body);
     uint64_t length = s->body.framing == BODY_LENGTH ? s->body.left : UINT64_MAX;
 
-    q->hidden = declared && has_no_body_by_method(s, buf_data(&q->head));
+    q->hidden = declared && has_no_body_by_method(s, q->head);
     if (q->hidden && s->body.framing == BODY_LENGTH) {
         refuse(s, ERR_HIDDEN_BODY, 0, NULL);
         return true;
     }
-    if (!decider_hold(q->question, declared && !q->hidden ? length : 0)) {
-        q->question = NULL;
+    /* Bodies that were allowed and have not gone are among the queued bytes. */
+    bool short_of_memory = declared && budget_is_short(&s->worker->budget);
+    if (short_of_memory || !decider_hold(q->question, declared && !q->hidden ? length : 0)) {
+        if (!short_of_memory)
+            q->question = NULL;
         refuse_unavailable(s, "too many request bodies are held for inspection");
         return true;
     }
@@ -212,7 +216,7 @@ bool inquiry_ask(struct http_session *s)
 {
     struct inquiry *q = s->inquiry;
     const struct request *r = &s->request;
-    const char *p = buf_chars(&q->head), *refused = NULL;
+    const char *p = (const char *)q->head, *refused = NULL;
     struct decider_field *fields = mem_array(s->head.count + 1, sizeof *fields);
     size_t count = 0;
     char *server_name = server_name_of(s);
@@ -321,8 +325,6 @@ bool inquiry_readable(struct http_session *s)
         buf_append(&s->in, s->worker->scratch, (size_t)n);
     if (!s->inquiry->reading)
         return true;
-    if (n > 0)
-        session_timer(s, session_limits(s)->request_body_ms, ERR_BODY_TIMEOUT);
     if (!pump(s))
         return false;
     if (s->state != HTTP_ASKING)

@@ -437,8 +437,7 @@ static void start(struct client *client, struct buf *first, struct inside *insid
     buf_init(&s->out, 4 * (size_t)session_limits(s)->response_head_bytes + 2 * RELAY_CHUNK);
     buf_init(&s->target, 0);
     approvals_init(&s->approved);
-    if (inside != NULL && inside->by_decider)
-        approvals_add(&s->approved, &inside->host, inside->port);
+    s->approved.settled = inside != NULL && inside->by_decider;
     head_init(&s->head);
     body_decoder_init(&s->body, BODY_NONE, 0, 0);
     ev_init(&s->timer, on_timer);

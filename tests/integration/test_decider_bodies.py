@@ -2,6 +2,8 @@
 section 3)."""
 
 import hashlib
+import select
+import socket
 
 from harness import DeciderCase, allow, deny, need_body, quick, shown
 from harness.resources import MIB, SANITIZED, calm_environment, until
@@ -325,6 +327,36 @@ class Budget(BodyCase):
             self.open(fields, most=8 * MIB)
         self.unavailable(self.open("Transfer-Encoding: chunked\r\n", most=1).response())
         self.unavailable(self.open("Content-Length: 1\r\n").response())
+
+    def test_what_origins_do_not_take(self):
+        """An allowed body waits among the bytes for slow peers, and leaves no room for others."""
+        self.start(ask_for(32 * MIB), limits={"queuedBytes": 65536})
+        deaf = socket.create_server(("127.0.0.5", 0))
+        self.addCleanup(deaf.close)
+        at = f"ok.test:{deaf.getsockname()[1]}"
+        client = self.client(self.srt)
+        client.send(f"POST http://{at}/ HTTP/1.1\r\nHost: {at}\r\nContent-Length: {24 * MIB}\r\n\r\n".encode()
+                    + bytes(24 * MIB))
+
+        def full():
+            return self.post(self.client(self.srt), b"hello").status == 503
+
+        self.assertTrue(until(full))
+        client.close()
+        self.assertTrue(until(lambda: not full()))
+
+    def test_a_body_that_drips(self):
+        """What is held for the decider has the time of a body in all."""
+        client = self.start(ask_for(1000), timeouts={"requestBodyMs": 700})
+        client.send(f"POST {self.url}/ HTTP/1.1\r\nHost: {self.at}\r\nContent-Length: 1000\r\n\r\n")
+        dripped = 0
+        while dripped < 200 and not select.select([client.sock], [], [], 0.1)[0]:
+            client.send(b"x")
+            dripped += 1
+        self.assertLess(dripped, 200)
+        self.assertEqual(client.response().status, 400)
+        self.assertEqual(self.seen(), [])
+        self.nothing_out()
 
     def test_clients_that_leave_give_it_back(self):
         self.start()

@@ -404,23 +404,37 @@ static void a_connection_goes_out_as_one_frame(void **state)
     assert_asked(&c, without);
     c.user = "";
     assert_asked(&c, without);
-    c.user = "bo\nb";
-    c.user_len = 4;
-    assert_asked(&c, without);
-    c.user = "b\xff";
-    c.user_len = 2;
-    assert_asked(&c, without);
-    char *longest = repeated('u', NAME_BYTES_MAX + 1);
-    c.user = longest;
-    c.user_len = NAME_BYTES_MAX + 1;
-    assert_asked(&c, without);
-    free(longest);
     c.user = "a\"b:c";
     c.user_len = 3;
     c.via = "socks";
     c.client = "local";
     assert_asked(&c, "{\"t\":\"conn\",\"id\":7,\"via\":\"socks\",\"host\":\"api.example.com\","
                      "\"port\":443,\"client\":\"local\",\"user\":\"a\\\"b\"}");
+}
+
+/* A decider must not take somebody for nobody. */
+static void refuses_connections_of_users_that_cannot_be_named(void **state)
+{
+    char *longest = repeated('u', NAME_BYTES_MAX + 1);
+    const struct {
+        const char *user;
+        size_t n;
+    } cases[] = {{"bo\nb", 4}, {"b\xff", 2}, {"b\0", 2}, {longest, NAME_BYTES_MAX + 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf out;
+        buf_init(&out, 1 << 20);
+        assert_non_null(connection_write(&out, 7,
+                                         &(struct decider_connection){.via = "http",
+                                                                      .host = "a.test",
+                                                                      .port = 80,
+                                                                      .client = "local",
+                                                                      .user = cases[i].user,
+                                                                      .user_len = cases[i].n}));
+        assert_int_equal(buf_len(&out), 0);
+        buf_free(&out);
+    }
+    free(longest);
 }
 
 static void refuses_connections_without_a_destination(void **state)
@@ -526,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_frame_fits_with_the_largest_id),
         cmocka_unit_test(nothing_is_written_without_room),
         cmocka_unit_test(a_connection_goes_out_as_one_frame),
+        cmocka_unit_test(refuses_connections_of_users_that_cannot_be_named),
         cmocka_unit_test(refuses_connections_without_a_destination),
         cmocka_unit_test(a_hello_is_these_bytes),
         cmocka_unit_test(a_body_frame_is_its_three_parts),

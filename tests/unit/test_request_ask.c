@@ -60,7 +60,7 @@ static struct decider_question *on_connection(struct decider *self,
     memcpy(d.via, via, sizeof d.via);
     copy(d.host, c->host);
     copy(d.client, c->client);
-    copy(d.user, c->user);
+    copy(d.user, c->user_len < sizeof d.user ? c->user : "(long)");
     return &d.question;
 }
 
@@ -84,15 +84,16 @@ static void on_decided(void *ctx, enum err err)
     decided.err = err;
 }
 
-static struct snapshot *settings(const char *network)
+static struct snapshot *settings_of(const char *denied, const char *network)
 {
     struct buf text, warnings, error;
     buf_init(&text, 4096);
     buf_init(&warnings, 4096);
     buf_init(&error, 4096);
-    buf_printf(&text,
-               "{\"network\":{\"allowedDomains\":[\"ok.test\"],\"deniedDomains\":[\"no.test\"]%s}}",
-               network);
+    buf_printf(
+        &text,
+        "{\"network\":{\"allowedDomains\":[\"ok.test\"],\"deniedDomains\":[\"no.test\"%s]%s}}",
+        denied, network);
     json_t *document = settings_parse(buf_chars(&text), buf_len(&text), &error);
     assert_non_null(document);
     struct snapshot *s = snapshot_build(document, SETTINGS_GATEWAY, false, &warnings, &error);
@@ -102,6 +103,11 @@ static struct snapshot *settings(const char *network)
     buf_free(&warnings);
     buf_free(&error);
     return s;
+}
+
+static struct snapshot *settings(const char *network)
+{
+    return settings_of("", network);
 }
 
 static int set_up(void **state)
@@ -285,17 +291,127 @@ static void test_an_answer_for_a_while(void **state)
 
 static void test_approvals_are_bounded(void **state)
 {
-    struct host host;
     char name[32];
     (void)state;
-    for (unsigned i = 0; i < 5000; i++) {
-        int n = snprintf(name, sizeof name, "h%u.test", i);
-        assert_int_equal(host_canonicalise(name, (size_t)n, &host), HOST_OK);
-        approvals_add(&approved, &host, 443);
+    for (unsigned i = 0; i < 2000; i++) {
+        snprintf(name, sizeof name, "h%u.test", i);
+        assert_int_equal(authorise(name), AUTHORISATION_AWAITED);
+        answer(&(struct decider_verdict){.action = DECIDER_ALLOW});
         assert_true(buf_len(&approved.keys) <= 16384);
     }
-    assert_int_equal(authorise("h4999.test"), AUTHORISATION_GIVEN);
+    assert_int_equal(authorise("h1999.test"), AUTHORISATION_GIVEN);
     assert_int_equal(authorise("h0.test"), AUTHORISATION_AWAITED);
+}
+
+/* Several may share a connection to a gateway. */
+static void test_an_approval_is_its_users(void **state)
+{
+    (void)state;
+    request_set_user(&r, "a", 1);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    answer(&(struct decider_verdict){.action = DECIDER_ALLOW});
+    again();
+    request_set_user(&r, "b", 1);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    again();
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    again();
+    request_set_user(&r, "a", 1);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_GIVEN);
+}
+
+static void test_the_word_of_a_decider_goes_with_it(void **state)
+{
+    (void)state;
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    answer(&(struct decider_verdict){.action = DECIDER_ALLOW, .ttl_s = 60});
+    again();
+    worker_decider_lost(w);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    answer(&(struct decider_verdict){.action = DECIDER_DENY, .status = 403});
+    assert_int_equal(decided.err, ERR_POLICY);
+    again();
+    d.away = true;
+    assert_int_equal(authorise("new.test"), AUTHORISATION_UNKNOWN);
+}
+
+/* It was asked about as a whole. */
+static void test_a_tunnel_is_settled(void **state)
+{
+    (void)state;
+    approved.settled = true;
+    worker_decider_lost(w);
+    d.away = true;
+    assert_int_equal(authorise("new.test"), AUTHORISATION_GIVEN);
+    assert_int_equal(authorise("no.test"), AUTHORISATION_DENIED);
+}
+
+/* Nobody is taken for somebody else, or for nobody. */
+static void test_users_that_cannot_be_named(void **state)
+{
+    char *longest = mem_alloc(20000);
+    const struct {
+        const char *user;
+        size_t n;
+    } rows[] = {{"evil\0u", 6}, {"a\nb", 3}, {"b\xff", 2}, {longest, 8193}, {longest, 20000}};
+    (void)state;
+    memset(longest, 'u', 20000);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    answer(&(struct decider_verdict){.action = DECIDER_ALLOW, .ttl_s = 60});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        again();
+        approvals_free(&approved);
+        request_set_user(&r, rows[i].user, rows[i].n);
+        assert_int_equal(authorise("new.test"), AUTHORISATION_DENIED);
+        assert_int_equal(authorise("ok.test"), AUTHORISATION_GIVEN);
+    }
+    again();
+    request_set_user(&r, longest, 8192);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    assert_int_equal(d.asked, 2);
+    free(longest);
+}
+
+/* A user's name is no way to another's answer, however long it is. */
+static void test_long_users_have_answers_of_their_own(void **state)
+{
+    char *longest = mem_alloc(8192);
+    (void)state;
+    memset(longest, 'u', 8192);
+    request_set_user(&r, longest, 8192);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    answer(&(struct decider_verdict){.action = DECIDER_ALLOW, .ttl_s = 60});
+    approvals_free(&approved);
+    assert_int_equal(authorise("new.test"), AUTHORISATION_GIVEN);
+    assert_int_equal(authorise("evil.test"), AUTHORISATION_AWAITED);
+    again();
+    assert_int_equal(authorise("new.test"), AUTHORISATION_AWAITED);
+    free(longest);
+}
+
+static void replace(struct snapshot *s)
+{
+    snapshot_unref(w->snapshot);
+    w->snapshot = s;
+}
+
+static void test_settings_that_come_meanwhile(void **state)
+{
+    static const struct {
+        const char *host;
+        enum err err;
+    } rows[] = {{"new.test", ERR_NONE}, {"late.test", ERR_POLICY}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        replace(settings(""));
+        again();
+        assert_int_equal(authorise(rows[i].host), AUTHORISATION_AWAITED);
+        replace(settings_of(",\"late.test\"", ""));
+        answer(&(struct decider_verdict){.action = DECIDER_ALLOW});
+        assert_int_equal(decided.err, rows[i].err);
+        assert_ptr_equal(r.snapshot, w->snapshot);
+        assert_int_equal(r.record.verdict, rows[i].err == ERR_NONE ? RECORD_ALLOW : RECORD_DENY);
+    }
 }
 
 int main(void)
@@ -312,6 +428,12 @@ int main(void)
         TEST(test_a_connection_is_asked_once_a_host),
         TEST(test_an_answer_for_a_while),
         TEST(test_approvals_are_bounded),
+        TEST(test_an_approval_is_its_users),
+        TEST(test_the_word_of_a_decider_goes_with_it),
+        TEST(test_a_tunnel_is_settled),
+        TEST(test_users_that_cannot_be_named),
+        TEST(test_long_users_have_answers_of_their_own),
+        TEST(test_settings_that_come_meanwhile),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
