@@ -31,10 +31,24 @@ void admit_resume(struct http_session *s)
     session_advance(s);
 }
 
+bool admit_still_there(struct http_session *s)
+{
+    /* Its end was read, and the body that it declared cannot come any more. */
+    bool cut = s->client_ended && s->body.framing == BODY_LENGTH && s->body.left > buf_len(&s->in);
+    /* While bytes are awaited its end shows by itself. */
+    bool watched = (s->client->stream->wanted & STREAM_READ) != 0;
+    if (!cut && (watched || !stream_is_dead(s->client->stream)))
+        return true;
+    session_abort(s, ERR_CLIENT_GONE, true);
+    return false;
+}
+
 static void on_authorisation(void *ctx, enum err err)
 {
     struct http_session *s = ctx;
     struct authority a;
+    if (!admit_still_there(s))
+        return;
     const uint8_t *p = inquiry_head(s, &a);
     if (err == ERR_NONE)
         authorised(s, p, &a);

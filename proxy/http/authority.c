@@ -150,7 +150,8 @@ bool authority_is_plain(const struct authority *a)
     if (a->user)
         return false;
     if (a->bracketed)
-        return address_parse(a->host, a->host_len, false, &address) && address.family == 6;
+        return memchr(a->host, ':', a->host_len) != NULL &&
+               address_parse(a->host, a->host_len, false, &address);
     size_t n = a->host_len;
     if (n != 0 && a->host[n - 1] == '.')
         n--;

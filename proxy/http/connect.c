@@ -94,6 +94,8 @@ static bool authorised(struct http_session *s)
 static void on_authorisation(void *ctx, enum err err)
 {
     struct http_session *s = ctx;
+    if (!admit_still_there(s))
+        return;
     if (err == ERR_POLICY)
         session_refuse_policy(s);
     else if (err != ERR_NONE)

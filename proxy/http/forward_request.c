@@ -23,7 +23,7 @@ int forward_wanted(const struct http_session *s)
     const struct exchange *x = s->exchange;
     if (s->client_ended)
         return 0;
-    if (x->upstream == NULL || x->request_ended || x->request_dead)
+    if (x->upstream == NULL || x->request_ended || x->request_dead || has_early_body(x))
         /* Nothing is needed, but a client that goes away should be noticed. */
         return buf_len(&s->in) < budget_read_size(&s->worker->budget, PENDING_READ) ? STREAM_READ
                                                                                     : 0;

@@ -185,6 +185,8 @@ static void on_answer(void *ctx, const struct decider_verdict *v)
     }
     q->question = NULL;
     session_timer_stop(s);
+    if (!admit_still_there(s))
+        return;
     switch (v->action) {
     case DECIDER_ALLOW:
         allow(s, v);

@@ -148,10 +148,11 @@ void judge_record(struct http_session *s, const uint8_t *p, const struct authori
 /* admit.c: an authenticated request, from its head to its exchange. Leaves the session in
  * HTTP_ANSWERED (refused), HTTP_ASKING or HTTP_EXCHANGE (forward_open() is next). */
 void admit_begin(struct http_session *s, const uint8_t *p);
-/* The decider allowed the request in the inquiry, which is gone afterwards: goes on with it. */
-void admit_allowed(struct http_session *s);
 /* Goes on after an answer of the decider; s may be gone afterwards. */
 void admit_resume(struct http_session *s);
+/* Before anything is dialled for a client that had to wait: whether it can still be served. False:
+ * it is gone, and the session with it. */
+bool admit_still_there(struct http_session *s);
 
 /* inquiry.c. A head that has to wait: copied from p, with its authority. */
 void inquiry_keep(struct http_session *s, const uint8_t *p, const struct authority *a);

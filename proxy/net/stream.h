@@ -75,6 +75,9 @@ int stream_release(struct stream *s);
 /* The socket when its bytes are the stream's bytes, else -1. Still the stream's. */
 int stream_raw_fd(const struct stream *s);
 
+/* Reset, or ended in both directions: seen without reading, whatever is still to be read. */
+bool stream_is_dead(const struct stream *s);
+
 /* Bytes that the kernel has taken but the peer has not. */
 size_t stream_unsent(const struct stream *s);
 

@@ -59,6 +59,12 @@ static void keep_alive(struct stream *s)
                          sizeof options[i].value);
 }
 
+bool stream_is_dead(const struct stream *s)
+{
+    struct pollfd pfd = {.fd = s->fd};
+    return poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 static void mark_dead(struct stream_watch *w)
 {
     struct pollfd *fds = mem_array(w->count, sizeof *fds);

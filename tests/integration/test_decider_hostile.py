@@ -41,6 +41,27 @@ class Client(DeciderCase):
         self.assertEqual(self.last().body, b"hello!!")
 
     @quick
+    def test_nothing_is_dialled_for_a_client_that_is_gone(self):
+        """Nor for one whose body cannot come any more."""
+        self.start(lambda m: None)
+        post = f"POST {self.url}/ HTTP/1.1\r\nHost: {self.at}\r\nContent-Length: "
+        much = self.client(self.srt).send(f"{post}200000\r\n\r\n".encode() + bytes(200000))
+        behind = self.client(self.srt).send(f"{post}1\r\n\r\nx".encode() + post.encode() + b"90000\r\n\r\n"
+                                            + bytes(90000))
+        both = self.client(self.srt).send(f"{post}1\r\n\r\nx").half_close()
+        cut = self.client(self.srt).send(f"{post}10\r\n\r\nhello").half_close()
+        asked = self.peer.wait(4)
+        time.sleep(0.1)
+        for client in (much, behind, both):
+            client.reset()
+        time.sleep(0.1)
+        self.peer.send(*(allow(m) for m in asked))
+        self.assertEqual(cut.rest(), b"")
+        self.peer.decide = allow
+        self.assertEqual(self.client(self.srt).get(f"{self.url}/after").status, 200)
+        self.assertEqual(self.upstream.targets(), ["/after"])
+
+    @quick
     def test_a_pipeline_behind_a_body(self):
         """The next request is not part of what is shown, nor lost."""
         client = self.start(lambda m: need_body(m, 100) if m["t"] == "req" and m["method"] == "POST" else allow(m))

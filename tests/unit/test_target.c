@@ -380,6 +380,43 @@ static void exact_targets(void **state)
     }
 }
 
+static void plain_authorities(void **state)
+{
+    static const struct {
+        const char *target;
+        bool plain;
+    } rows[] = {
+        {"http://a-b.C9.test/", true},
+        {"http://a.test./", true},
+        {"http://127.0.0.1:80/", true},
+        {"http://localhost/", true},
+        {"http://[::1]/", true},
+        {"http://[::ffff:127.0.0.1]/", true},
+        {"http://[::ffff:7f00:1]/", true},
+        {"http://[fe80::1%25eth0]/", false},
+        {"http://[127.0.0.1]/", false},
+        {"http://a..test/", false},
+        {"http://.a.test/", false},
+        {"http://a.test../", false},
+        {"http://./", false},
+        {"http://a_b.test/", false},
+        {"http://a%2etest/", false},
+        {"http://*.test/", false},
+        {"http://u@a.test/", false},
+        {"http://u:p@a.test/", false},
+        {"http://@a.test/", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct authority a;
+        bool plain = authority_parse_absolute(rows[i].target, strlen(rows[i].target), &a) &&
+                     authority_is_plain(&a);
+        if (plain != rows[i].plain)
+            print_error("%s\n", rows[i].target);
+        assert_int_equal(plain, rows[i].plain);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +428,7 @@ int main(void)
         cmocka_unit_test(forwarded_within_the_maximum),
         cmocka_unit_test(forms_under_a_filter),
         cmocka_unit_test(exact_targets),
+        cmocka_unit_test(plain_authorities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
