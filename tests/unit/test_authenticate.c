@@ -36,6 +36,7 @@ static bool judge(struct worker *w, const char *line, char user[64])
         memcpy(user, r.record.user, strlen(r.record.user) + 1);
     record_free(&r.record);
     free(r.key);
+    free(r.user);
     head_free(&head);
     buf_free(&text);
     return served;
