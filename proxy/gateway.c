@@ -235,6 +235,7 @@ static void release(struct gateway *g)
     ca_unref(g->ca);
     secret_free(g->token);
     json_decref(g->document);
+    json_decref(g->hello);
     buf_free(&g->failure);
     ev_timer_stop(g->loop, &g->drain);
     ev_timer_stop(g->loop, &g->report);

@@ -2,14 +2,32 @@
  * to 7. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "decider/remote.h"
 #include "proxy/gateway_internal.h"
 
 enum { WARNING_PAUSE_S = 10, MESSAGES_MAX = 1 << 20 };
+
+/* Puts a decider's lists in force. */
+static bool use_lists(struct gateway *g, const struct decider_lists *lists)
+{
+    struct buf warnings, error;
+    buf_init(&warnings, MESSAGES_MAX);
+    buf_init(&error, MESSAGES_MAX);
+    struct snapshot *s = gateway_snapshot(g, lists, &warnings, &error);
+    if (s != NULL)
+        core_replace_snapshot(g->core, s);
+    else
+        log_error("decider: its lists cannot be used: %s", buf_cstr(&error));
+    buf_free(&warnings);
+    buf_free(&error);
+    return s != NULL;
+}
 
 static void on_ready(void *ctx, const struct hello *hello)
 {
@@ -18,19 +36,26 @@ static void on_ready(void *ctx, const struct hello *hello)
                                         .allowed_count = hello->allowed_count,
                                         .denied = hello->denied,
                                         .denied_count = hello->denied_count};
-    struct buf warnings, error;
-    buf_init(&warnings, MESSAGES_MAX);
-    buf_init(&error, MESSAGES_MAX);
-    struct snapshot *s = gateway_snapshot(g, &lists, &warnings, &error);
-    if (s != NULL)
-        core_replace_snapshot(g->core, s);
-    else
-        log_error("decider: its lists cannot be used: %s", buf_cstr(&error));
-    buf_free(&warnings);
-    buf_free(&error);
+    json_decref(g->hello);
+    g->hello = json_incref(hello->json);
     g->next_warning = 0;
-    if (s != NULL && !g->serving && g->stopped_by == NULL)
+    if (use_lists(g, &lists) && !g->serving && g->stopped_by == NULL)
         gateway_serve(g);
+}
+
+/* What a decider of protocol 2 allowed by its hello it does not allow any more: it would be asked,
+ * and is away. What it denied stays denied. */
+static void forget_allowed(struct gateway *g)
+{
+    const json_t *denied = json_object_get(g->hello, "deniedDomains");
+    size_t count = json_array_size(denied);
+    const char **names = mem_array(count + 1, sizeof *names);
+    for (size_t i = 0; i < count; i++)
+        names[i] = json_string_value(json_array_get(denied, i));
+    use_lists(g, &(struct decider_lists){.denied = names, .denied_count = count});
+    free(names);
+    json_decref(g->hello);
+    g->hello = NULL;
 }
 
 /* Before the first hello nothing is served, and nothing more can come from a descriptor. */
@@ -44,6 +69,8 @@ static void on_away(void *ctx, const char *why, bool final)
 {
     struct gateway *g = ctx;
     worker_decider_lost(g->worker);
+    if (g->hello != NULL && !g->proxy_only)
+        forget_allowed(g);
     if (final && !g->serving) {
         fail_to_start(g, why);
     } else if (final && g->proxy_only) {

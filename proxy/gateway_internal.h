@@ -28,6 +28,7 @@ struct gateway {
     size_t listener_count, acceptor_count;
     struct secret *token;
     struct ca *ca;           /* NULL: TLS is passed through */
+    json_t *hello;           /* of the decider that is there, or NULL */
     struct decider *decider; /* NULL: rules alone decide */
     unsigned proto;          /* of the decider */
     bool proxy_only;

@@ -81,7 +81,8 @@ static bool choose_decider(struct gateway *g, struct buf *error)
     const struct snapshot *s = g->snapshot;
     bool ours = gateway_options_have_decider(o);
     bool settings = s->decider_exec != NULL || s->decider_unix != NULL;
-    const json_t *asked = json_object_get(json_object_get(g->document, "decider"), "proto");
+    const json_t *key = json_object_get(g->document, "decider");
+    bool asked = json_object_get(key, "proto") != NULL || json_object_get(key, "level") != NULL;
 
     if (ours && settings) {
         buf_puts(error, "decider: the command line names one, and the settings another");
@@ -93,9 +94,7 @@ static bool choose_decider(struct gateway *g, struct buf *error)
         return false;
     }
     if (ours || settings)
-        g->proto = o->decider_proto != 0   ? o->decider_proto
-                   : ours && asked == NULL ? 1
-                                           : s->decider_proto;
+        g->proto = o->decider_proto != 0 ? o->decider_proto : ours && !asked ? 1 : s->decider_proto;
     g->proxy_only = g->proto == 1;
     return true;
 }

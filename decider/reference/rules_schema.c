@@ -242,6 +242,11 @@ static void check_rule(struct validation *v, const json_t *object)
     if (connection != NULL && json_object_get(object, edit) != NULL)
         validation_issue(v, "\"%s\" is of connections, which have no headers for \"%s\"",
                          connection, edit);
+    const json_t *body = json_object_get(object, "body");
+    const json_t *contains = json_object_get(body, "contains");
+    if (json_is_string(contains) && json_is_number(json_object_get(body, "max")) &&
+        (double)json_string_length(contains) > json_number_value(json_object_get(body, "max")))
+        validation_issue(v, "Applies to nothing: \"contains\" is longer than what is looked at");
     check_action(v, object);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "decider/clock.h"
 #include "decider/decider.h"
 #include "decider/message.h"
 #include "decider/strict_json.h"
@@ -75,6 +76,7 @@ static const char *via_of(const struct request *r)
 {
     switch (r->record.via) {
     case VIA_CONNECT:
+    case VIA_HTTPS: /* inside the tunnel of one */
         return "connect";
     case VIA_SOCKS5:
         return "socks";
@@ -140,8 +142,7 @@ static void keep_answer(const struct asking *a, const struct decider_verdict *v)
                 &(struct kept_answer){.allow = v->action == DECIDER_ALLOW,
                                       .status = v->status,
                                       .reason = (char *)(uintptr_t)v->reason},
-                v->ttl_s == (uint32_t)DECIDER_TTL_RUN ? (double)INFINITY
-                                                      : ev_now(w->loop) + v->ttl_s);
+                v->ttl_s == (uint32_t)DECIDER_TTL_RUN ? (double)INFINITY : clock_now() + v->ttl_s);
 }
 
 /* Settings that came while the question was open: what they deny stays denied. */
@@ -195,17 +196,17 @@ enum authorisation request_ask(struct request *r, struct worker *w, struct appro
     char client[ADDRESS_TEXT_MAX];
     if (w->decider == NULL || (w->decider->asks & DECIDER_CONNECTIONS) == 0)
         return deny_as(r, w, NULL, POLICY_NOT_LISTED);
-    if (is_approved(approved, r, w))
-        return allow(r);
     if (r->user != NULL &&
         (r->user_len > NAME_BYTES_MAX || !strict_text_valid(r->user, r->user_len)))
         return deny_as(r, w, NULL, "a proxy user name that no decider can be asked about");
+    if (is_approved(approved, r, w))
+        return allow(r);
 
     client_of(r, client);
     const struct answer_key key = {
         .client = client, .user = r->user, .host = r->host.text, .port = r->port};
     const struct kept_answer *kept =
-        w->answers != NULL ? answers_find(w->answers, &key, ev_now(w->loop)) : NULL;
+        w->answers != NULL ? answers_find(w->answers, &key, clock_now()) : NULL;
     if (kept != NULL && kept->allow)
         return allow(r);
     if (kept != NULL)

@@ -77,6 +77,9 @@ static void refuse(struct http_session *s, enum err err, unsigned status, const 
     if (q->question != NULL)
         decider_forget(q->question);
     q->question = NULL;
+    s->request.decision =
+        (struct decision){.verdict = VERDICT_DENY, .list = DECIDER_LIST, .reason = text};
+    record_set_decision(&s->request.record, &s->request.decision);
     judge_record(s, q->head, &q->authority, text);
     session_refuse(s, err, &(struct refusal){.status = status, .reason = text, .body = text});
 }

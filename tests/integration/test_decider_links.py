@@ -226,6 +226,21 @@ class Away(TwoCase):
         self.assertEqual([m["id"] for m in self.peer.messages[-2:]], [1, 2])  # ids of a new link
 
     @quick
+    def test_its_lists(self):
+        """What it allowed by its hello goes with it; what it denied stays denied."""
+        self.begin(asks=["connection"], allowed_by=["a.wild.test"], denied_by=["two.test"])
+        at, denied = (f"{host}:{self.upstream.port}" for host in ("a.wild.test", "two.test"))
+        self.assertEqual((self.connect(at)[0].status, self.connect(denied)[0].status), (200, 403))
+        self.assertEqual(self.peer.messages, [])
+        self.peer.away()
+        self.assertTrue(until(lambda: self.connect(at)[0].status == 503))
+        self.assertEqual(self.connect(denied)[0].status, 403)
+        self.assertEqual(self.connect(f"ok.test:{self.upstream.port}")[0].status, 200)
+        self.peer.back()
+        self.assertTrue(until(lambda: self.connect(at)[0].status == 200))
+        self.assertEqual(self.connect(denied)[0].status, 403)
+
+    @quick
     def test_a_question_that_is_open(self):
         self.begin(lambda m: None)
         client = self.client(self.srt)
@@ -342,6 +357,18 @@ class BySettings(TwoCase):
         self.assertEqual(self.peer.messages[0]["t"], "req")
         r, _ = self.connect(self.at)
         self.assertEqual((r.status, r.get("X-Deny-Reason")), (403, "opaque_tunnel"))
+
+    @quick
+    def test_a_level_asks_for_protocol_2(self):
+        """Of a decider that the command line brings: only that one knows levels."""
+        self.upstream = self.http()
+        peer = self.peer = UnixDecider(self.directory, decide=allow, proto=2, asks=["request"],
+                                       allowed=["ok.test"])
+        self.addCleanup(peer.close)
+        document = self.document({"level": "request"}, [self.upstream.literal])
+        peer.args = ["--decider-unix", peer.path]
+        self.srt = self.decided(peer, document=document)
+        peer.wait_hellos(1)
 
     def test_two_deciders(self):
         peer = self.decider(proto=2)

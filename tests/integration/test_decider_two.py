@@ -196,6 +196,14 @@ class StaticRules(TwoCase):
         self.assertEqual(self.peer.messages, [])
         self.assertEqual(self.connect()[0].phrase, "asked")
 
+    def test_a_denied_request_in_the_log(self):
+        self.begin(lambda m: deny(m, reason="not this") if m["t"] == "req" else allow(m))
+        for host in (HOST, "ok.test"):
+            self.assertEqual(self.client(self.srt).get(f"http://{host}:{self.upstream.port}/").status, 403)
+        for record in self.srt.records(2):
+            self.assertEqual([record.get(k) for k in ("verdict", "rule", "entry", "reason", "close")],
+                             ["deny", "decider", None, "not this", "denied"])
+
     def test_names_in_the_log(self):
         self.begin(asks=["connection"], allowed_by=["two.test"], denied_by=["bad.wild.test"])
         port = self.upstream.port

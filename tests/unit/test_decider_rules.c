@@ -361,6 +361,8 @@ static void test_what_is_wrong_is_said_with_its_path(void **state)
         {RULES("{'body':{'max':1.5},'action':'deny'}"), "Error: r: rules.0.body.max: Expected int"},
         {RULES("{'body':{'max':1,'contains':''},'action':'deny'}"),
          "Error: r: rules.0.body.contains: String"},
+        {RULES("{'body':{'max':1,'contains':'ab'},'action':'deny'}"),
+         "Error: r: rules.0: Applies to nothing: \"contains\" is longer"},
         {RULES("{'via':['tcp'],'action':'deny'}"), "Error: r: rules.0.via.0: Invalid enum"},
         {RULES("{'user':'','action':'deny'}"), "Error: r: rules.0.user: String"},
         {RULES("{'via':['http'],'methods':['GET'],'action':'deny'}"),

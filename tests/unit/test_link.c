@@ -204,25 +204,37 @@ static void asks_three(struct script *s)
         assert_true(script_ask(s, i));
 }
 
+static void say_in_pieces(struct script *s, const struct buf *all, size_t piece)
+{
+    for (size_t at = 0; at < buf_len(all); at += piece) {
+        size_t left = buf_len(all) - at;
+        script_say_bytes(s, buf_data(all) + at, left < piece ? left : piece);
+    }
+}
+
+static void put_frame(struct buf *out, const char *payload)
+{
+    size_t begun = frame_begin(out);
+    buf_puts(out, payload);
+    frame_end(out, begun);
+}
+
 static void frames_arrive_in_any_pieces(void **state)
 {
     (void)state;
-    static const char *const payloads[] = {HELLO_1, ALLOW("2"), DENY("1"), NEED_BODY("3")};
-    struct buf all;
+    struct buf hello, verdicts;
 
-    buf_init(&all, 65536);
-    for (size_t i = 0; i < LENGTH(payloads); i++) {
-        size_t begun = frame_begin(&all);
-        buf_puts(&all, payloads[i]);
-        frame_end(&all, begun);
-    }
-    for (size_t piece = 1; piece <= buf_len(&all); piece++) {
+    buf_init(&hello, 65536);
+    buf_init(&verdicts, 65536);
+    put_frame(&hello, HELLO_1);
+    put_frame(&verdicts, ALLOW("2"));
+    put_frame(&verdicts, DENY("1"));
+    put_frame(&verdicts, NEED_BODY("3"));
+    for (size_t piece = 1; piece <= buf_len(&verdicts); piece++) {
         struct script *s = script_new(1, 0);
         s->on_hello = asks_three;
-        for (size_t at = 0; at < buf_len(&all); at += piece) {
-            size_t left = buf_len(&all) - at;
-            script_say_bytes(s, buf_data(&all) + at, left < piece ? left : piece);
-        }
+        say_in_pieces(s, &hello, piece);
+        say_in_pieces(s, &verdicts, piece);
         script_assert_alive(s);
         script_assert_final(s, 1, DECIDER_ALLOW);
         script_assert_final(s, 0, DECIDER_DENY);
@@ -231,6 +243,26 @@ static void frames_arrive_in_any_pieces(void **state)
         assert_int_equal(s->played[2].max, 10);
         script_free(s);
     }
+    buf_free(&hello);
+    buf_free(&verdicts);
+}
+
+/* What comes with the bytes that made a question be asked was not said about it. */
+static void verdict_ahead_of_its_question_kills(void **state)
+{
+    (void)state;
+    struct script *s = script_new(1, 0);
+    struct buf all;
+
+    buf_init(&all, 65536);
+    put_frame(&all, HELLO_1);
+    put_frame(&all, ALLOW("2"));
+    s->on_hello = asks_three;
+    say_in_pieces(s, &all, buf_len(&all));
+    script_assert_dead(s, "verdict for id 2, which it cannot have seen");
+    for (unsigned i = 0; i < 3; i++)
+        script_assert_final(s, i, DECIDER_UNAVAILABLE);
+    script_free(s);
     buf_free(&all);
 }
 
@@ -431,6 +463,7 @@ int main(void)
         cmocka_unit_test(answers_carry_their_verdict),
         cmocka_unit_test(connections_are_answered),
         cmocka_unit_test(frames_arrive_in_any_pieces),
+        cmocka_unit_test(verdict_ahead_of_its_question_kills),
         cmocka_unit_test(largest_frame_is_read),
         cmocka_unit_test(questions_leave_in_order),
         cmocka_unit_test(request_that_cannot_be_asked_uses_no_id),
