@@ -39,6 +39,7 @@ static struct {
     unsigned nested, deaths;
     double now;
     int64_t first, newest;
+    int64_t known;       /* the newest when the bytes being read came */
     struct buf wire;     /* from the decider, not fed yet */
     struct buf expected; /* fed, and not yet judged by the model */
 } m;
@@ -91,6 +92,8 @@ static enum effect judge_verdict(const struct verdict_message *v, struct model *
         return DEATH;
     never.phase = DONE;
     struct model *x = v->id < m.first ? &never : &models[v->id - m.first];
+    if (is_pending(x) && v->id > m.known)
+        return DEATH;
     if (!is_pending(x) && m.newest - v->id >= 4096)
         return DROPPED;
     bool edits = d->set_count != 0 || d->removed_count != 0 || d->credential != NULL;
@@ -454,6 +457,7 @@ static void feed(size_t n)
     if (n != 0)
         memcpy(copy, buf_data(&m.wire), n);
     buf_consume(&m.wire, n);
+    m.known = m.newest;
     link_feed(m.link, copy, n, m.now);
     free(copy);
     settle();
