@@ -12,9 +12,19 @@
 #include "base/text.h"
 
 /* A longer message is cut: a log line is no place for a whole request. */
-enum { MESSAGE_MAX = 1000, PREFIX_MAX = 64, LINE_MAX_BYTES = PREFIX_MAX + 4 * MESSAGE_MAX + 8 };
+enum {
+    MESSAGE_MAX = 1000,
+    PREFIX_MAX = 64,
+    LINE_MAX_BYTES = PREFIX_MAX + 4 * MESSAGE_MAX + 8,
+    HELD_MAX = 32768
+};
 
 bool log_debug_enabled;
+static struct {
+    bool on;
+    size_t len;
+    char lines[HELD_MAX];
+} held;
 static const char *program = "srt";
 
 void log_set_program(const char *name)
@@ -61,6 +71,18 @@ static size_t clean(char *to, const char *message, size_t n)
     return len;
 }
 
+/* A full or closed stderr loses the line and nothing else: whoever reads it must not be able to
+ * stop the loop. Up to PIPE_BUF bytes go into a pipe that has room without blocking. */
+static void give(const char *line, size_t len)
+{
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+        return;
+    while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
+        continue;
+}
+
 __attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, const char *fmt,
                                                            va_list ap)
 {
@@ -80,15 +102,28 @@ __attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, c
         len += sizeof cut - 1;
     }
     line[len++] = '\n';
-    /* A full or closed stderr loses the line and nothing else: whoever reads it must not be able
-     * to stop the loop. Up to PIPE_BUF bytes go into a pipe that has room without blocking. */
-    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
-        goto out;
-    while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
-        continue;
+    if (!held.on) {
+        give(line, len);
+    } else if (len <= sizeof held.lines - held.len) {
+        memcpy(held.lines + held.len, line, len);
+        held.len += len;
+    }
 out:
     errno = saved;
+}
+
+void log_hold(bool hold)
+{
+    held.on = hold;
+    if (hold)
+        return;
+    for (size_t at = 0; at < held.len;) {
+        const char *line = held.lines + at;
+        size_t len = (size_t)((const char *)memchr(line, '\n', held.len - at) - line) + 1;
+        give(line, len);
+        at += len;
+    }
+    held.len = 0;
 }
 
 void log_debug_line(const char *fmt, ...)

@@ -16,6 +16,9 @@ void log_set_program(const char *name);
 void log_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* While held, lines are kept, as many as there is room for. */
+void log_hold(bool hold);
+
 void log_debug_enable(void);
 extern bool log_debug_enabled; /* read only */
 void log_debug_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

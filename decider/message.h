@@ -31,7 +31,7 @@ struct hello {
     const char **allowed, **denied; /* borrowed from `json` */
     size_t allowed_count, denied_count;
     unsigned asks; /* bits; protocol 1: DECIDER_REQUESTS */
-    json_t *json; /* the whole of it; a reference may be kept */
+    json_t *json;  /* the whole of it; a reference may be kept */
 };
 /* From a frame's payload. False with the reason (static text) in *why. */
 bool hello_read(struct hello *h, unsigned proto, const uint8_t *p, size_t n, const char **why);

@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ struct program {
     struct program_options o;
     struct spawned it;
     bool gone;
+    int code, status;   /* of siginfo_t, once it is gone; code 0: not known */
     int signals;        /* sent so far: of the two that end it */
     ev_io started;      /* active until it is known */
     ev_io ended;        /* its pidfd, or not active */
@@ -40,6 +43,10 @@ static bool is_gone(struct program *p)
         result = waitid(P_PID, (id_t)p->it.pid, &info, WEXITED | WNOHANG);
     /* ECHILD: somebody else has reaped it. */
     p->gone = result == 0 ? info.si_pid != 0 : errno == ECHILD;
+    if (result == 0 && p->gone) {
+        p->code = info.si_code;
+        p->status = info.si_status;
+    }
     return p->gone;
 }
 
@@ -138,6 +145,18 @@ void program_stop(struct program *p)
 {
     if (!ev_is_active(&p->next_step) && p->signals == 0)
         ev_timer_start(p->o.loop, &p->next_step);
+}
+
+void program_end(const struct program *p, char *out, size_t size)
+{
+    const char *name = p->code == CLD_EXITED ? NULL : sigabbrev_np(p->status);
+
+    if (p->code == 0 || p->signals != 0)
+        out[0] = '\0';
+    else if (p->code == CLD_EXITED)
+        snprintf(out, size, "; it ended with status %d", p->status);
+    else
+        snprintf(out, size, "; it was ended by SIG%s", name != NULL ? name : "?");
 }
 
 /* Waits for its end, `ms` at most. */

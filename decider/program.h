@@ -6,6 +6,8 @@
 #ifndef DECIDER_PROGRAM_H
 #define DECIDER_PROGRAM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
@@ -27,6 +29,8 @@ struct program_options {
 /* *stream: the other end of its standard input and output, the caller's. NULL with errno. Call
  * backs come from the loop; from `gone` the program may be freed, from `started` not. */
 struct program *program_start(const struct program_options *o, int *stream);
+/* In `gone`: how it ended, in words; "" where signals of ours did it, or it is not known. */
+void program_end(const struct program *p, char *out, size_t size);
 /* To be called when its stream was closed, which should end it: signals follow in time. */
 void program_stop(struct program *p);
 /* Not before its stream was closed: waits for its end, up to twice stop_ms. NULL is fine. */

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/executable.h"
 #include "base/mem.h"
 #include "decider/clock.h"
 #include "decider/inherited.h"
@@ -45,7 +46,10 @@ struct remote {
     ev_timer timer; /* AWAY: the pause; STARTING and GREETING: for the hello */
     uint32_t pause_ms;
     double up_since;
-    char why[WHY_MAX]; /* it was lost */
+    char why[WHY_MAX];  /* it was lost */
+    char end[64];       /* of the program that was started last; "": it runs, or not known */
+    bool untold;        /* it was lost before its hello, and its program may be about to end */
+    uint32_t waited_ms; /* for that */
 };
 
 static const struct decider_ops remote_ops;
@@ -67,8 +71,8 @@ static void set_why(struct remote *r, const char *what, const char *which, const
     snprintf(r->why, sizeof r->why, "%s %s: %s", what, which, detail);
 }
 
-/* Lets go of what there is and arranges for the next try. */
-static void lost(struct remote *r)
+/* Lets go of what there is and arranges for the next try, without telling. */
+static void let_go(struct remote *r)
 {
     bool final = r->kind == INHERITED;
 
@@ -87,7 +91,23 @@ static void lost(struct remote *r)
         set_timer(r, r->pause_ms);
         r->pause_ms = r->pause_ms * 2 < REMOTE_PAUSE_MAX_MS ? r->pause_ms * 2 : REMOTE_PAUSE_MAX_MS;
     }
-    r->o.away(r->o.ctx, r->why, final);
+}
+
+static void lost(struct remote *r)
+{
+    let_go(r);
+    r->o.away(r->o.ctx, r->why, r->kind == INHERITED);
+}
+
+static void tell(struct remote *r)
+{
+    char why[sizeof r->why + sizeof r->end];
+
+    if (!r->untold)
+        return;
+    r->untold = false;
+    snprintf(why, sizeof why, "%s%s", r->why, r->end);
+    r->o.away(r->o.ctx, why, false);
 }
 
 static void on_hello(void *ctx, const struct hello *hello)
@@ -111,7 +131,18 @@ static void on_link_dead(void *ctx, const char *why)
 
 static void on_stream_dead(void *ctx)
 {
-    lost(ctx);
+    struct remote *r = ctx;
+
+    if (r->state != GREETING || r->kind != STARTED) {
+        lost(r);
+        return;
+    }
+    let_go(r);
+    r->untold = true;
+    r->waited_ms = 0;
+    /* Else the pause is the time it has for its end. */
+    if (r->program == NULL)
+        tell(r);
 }
 
 static void greet(struct remote *r, int in, int out)
@@ -149,8 +180,10 @@ static void on_program_gone(void *ctx)
 {
     struct remote *r = ctx;
 
+    program_end(r->program, r->end, sizeof r->end);
     program_free(r->program);
     r->program = NULL;
+    tell(r);
     /* While it was not gone the pause has passed. */
     if (r->state == AWAY && !ev_is_active(&r->timer))
         try_again(r);
@@ -166,6 +199,7 @@ static void start(struct remote *r)
                                       .gone = on_program_gone,
                                       .ctx = r};
 
+    r->end[0] = '\0';
     r->program = program_start(&o, &r->unused);
     if (r->program != NULL) {
         r->state = STARTING;
@@ -210,6 +244,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)loop;
     (void)revents;
     if (r->state == AWAY) {
+        /* How it ended comes soon, if it has; nothing is started before. */
+        if (r->untold && r->program != NULL && r->waited_ms < REMOTE_STOP_MS) {
+            r->waited_ms += REMOTE_PAUSE_MS;
+            set_timer(r, REMOTE_PAUSE_MS);
+            return;
+        }
+        tell(r);
         try_again(r);
         return;
     }
@@ -230,6 +271,21 @@ static bool prepare_path(struct remote *r, struct buf *error)
     return true;
 }
 
+/* Looked up once: what PATH leads to may be another program when it is started again. */
+static bool find_program(char **words, struct buf *error)
+{
+    if (strchr(words[0], '/') != NULL)
+        return true;
+    char *found = executable_find(words[0]);
+    if (found == NULL) {
+        buf_printf(error, "cannot start %s: it is not on PATH", words[0]);
+        return false;
+    }
+    free(words[0]);
+    words[0] = found;
+    return true;
+}
+
 /* What has to be right from the start. */
 static bool prepare(struct remote *r, struct buf *error)
 {
@@ -240,7 +296,7 @@ static bool prepare(struct remote *r, struct buf *error)
     if (r->o.files != NULL)
         r->files = *r->o.files;
     r->words = remote_split_command(r->o.exec, error);
-    return r->words != NULL;
+    return r->words != NULL && find_program(r->words, error);
 }
 
 struct decider *remote_new(const struct remote_options *o, struct buf *error)
@@ -255,6 +311,7 @@ struct decider *remote_new(const struct remote_options *o, struct buf *error)
     if (o->hello_ms == 0)
         r->o.hello_ms = REMOTE_HELLO_MS;
     if (!prepare(r, error)) {
+        remote_free_words(r->words);
         free(r);
         return NULL;
     }

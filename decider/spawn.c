@@ -108,7 +108,7 @@ __attribute__((noreturn)) static void become(char *const *words, const struct rl
     if (arrange_descriptors(stream, started)) {
         started = STARTED_FD;
         if (files == NULL || setrlimit(RLIMIT_NOFILE, files) == 0)
-            execvp(words[0], words);
+            execv(words[0], words);
     }
     why = errno;
     /* Who does not get it takes the end of the stream for the reason. */

@@ -19,7 +19,7 @@ struct spawned {
     int started; /* ends once it runs; an int, the errno, comes when it could not be started */
 };
 
-/* words: the program, looked up in PATH, and its arguments; files: its RLIMIT_NOFILE, NULL: as
+/* words: the program, a path, and its arguments; files: its RLIMIT_NOFILE, NULL: as
  * ours. False with errno. */
 bool spawn(char *const *words, const struct rlimit *files, struct spawned *out);
 

@@ -1,5 +1,6 @@
 #include "launcher/ask.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +8,22 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "launcher/ask_hint.h"
 #include "launcher/ask_text.h"
 
 enum { FORBIDDEN = 403, TEXT_MAX = 4096, REASON_MAX = 2048 };
 
+static const char ended[] = "the run was ended at a question";
+static const char too_many[] = "too many questions are open";
+
 struct question {
     struct decider_question base;
     struct ask *ask;
-    bool due;                /* it is being answered, with others */
-    char *host, *via, *user; /* user: NULL for none */
-    size_t user_len;
+    bool due; /* it is being answered, with others */
+    char *host, *via;
     uint16_t port;
+    const char *refused;   /* why nobody is asked; NULL: it is open */
+    struct question *next; /* of those that are refused */
     decider_answer *answer;
     void *ctx;
     ev_timer deadline;
@@ -38,7 +44,10 @@ struct ask {
     size_t count;
     struct remembered *remembered;
     ev_timer next; /* shows a question, from the loop alone */
+    struct question *refused;
+    ev_timer refusals; /* answers those */
     bool stopped;
+    bool quit; /* the command is to end: nobody is asked any more */
 
     char *host; /* of the question on the screen; NULL: none is */
     char *via;
@@ -51,27 +60,45 @@ static bool is_about(const struct question *q, const char *host, uint16_t port)
     return q->port == port && strcmp(q->host, host) == 0;
 }
 
-static void free_question(struct question *q)
+static void take_from_open(struct ask *a, const struct question *q)
 {
-    struct ask *a = q->ask;
     size_t i = 0;
 
     while (a->open[i] != q)
         i++;
     for (a->count--; i < a->count; i++)
         a->open[i] = a->open[i + 1];
-    ev_timer_stop(a->options.loop, &q->deadline);
+}
+
+static void take_from_refused(struct ask *a, const struct question *q)
+{
+    struct question **at = &a->refused;
+
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+}
+
+static void free_question(struct question *q)
+{
+    if (q->refused != NULL)
+        take_from_refused(q->ask, q);
+    else
+        take_from_open(q->ask, q);
+    ev_timer_stop(q->ask->options.loop, &q->deadline);
     free(q->host);
     free(q->via);
-    free(q->user);
     free(q);
 }
 
 /* --- the screen ---------------------------------------------------------------------------- */
 
+/* A question, and behind it its prompt. */
 static void show(struct ask *a, const struct buf *text)
 {
-    a->options.screen.show(a->options.screen.ctx, buf_chars(text), buf_len(text));
+    const struct ask_screen *screen = &a->options.screen;
+    screen->show(screen->ctx, buf_chars(text), buf_len(text));
+    screen->prompt(screen->ctx, ask_text_prompt, strlen(ask_text_prompt));
 }
 
 static void show_text(struct ask *a, const char *text)
@@ -146,6 +173,20 @@ static void deny_open(struct ask *a, const char *host, uint16_t port, const char
     answer_open(a, host, port, &no);
 }
 
+static void on_refusals(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct ask *a = timer->data;
+    (void)loop;
+    (void)revents;
+
+    while (a->refused != NULL && !a->stopped) {
+        assert(a->refused->refused != NULL);
+        const struct decider_verdict no = {
+            .action = DECIDER_DENY, .status = FORBIDDEN, .reason = a->refused->refused};
+        answer_question(a->refused, &no);
+    }
+}
+
 static void on_late(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     struct question *q = timer->data;
@@ -217,8 +258,16 @@ static void on_next(struct ev_loop *loop, ev_timer *timer, int revents)
     a->via = mem_dup(q->via);
     a->port = q->port;
     a->tries = 0;
+    struct ask_text asked = {.via = q->via,
+                             .host = q->host,
+                             .port = q->port,
+                             .command = a->options.command,
+                             .hint = ask_hint(q->host),
+                             .waiting = a->count};
+    for (size_t i = 0; i < a->count; i++)
+        asked.waiting_here += is_about(a->open[i], q->host, q->port);
     buf_init(&text, TEXT_MAX);
-    ask_text_question(&text, q->via, q->host, q->port, q->user, q->user_len);
+    ask_text_question(&text, &asked);
     show(a, &text);
     buf_free(&text);
 }
@@ -251,6 +300,14 @@ static void not_clear(struct ask *a)
     buf_free(&text);
 }
 
+static void quit(struct ask *a)
+{
+    a->quit = true;
+    a->options.quit(a->options.screen.ctx);
+    take_down(a, "srt: (denied, and the command is to end)\n");
+    deny_open(a, NULL, 0, ended);
+}
+
 void ask_line(struct decider *d, const char *line, size_t n)
 {
     struct ask *a = (struct ask *)d;
@@ -267,7 +324,9 @@ void ask_line(struct decider *d, const char *line, size_t n)
                                                 buf_len(&reason) != 0 ? buf_cstr(&reason) : NULL};
     if (answer.clear && answer.for_run)
         remember(a, &verdict);
-    if (answer.clear)
+    if (answer.clear && answer.quit)
+        quit(a);
+    else if (answer.clear)
         decide(a, &verdict, NULL);
     else
         not_clear(a);
@@ -298,7 +357,7 @@ static struct decider_question *ask_connection(struct decider *d,
 {
     struct ask *a = (struct ask *)d;
 
-    if (a->stopped || a->count >= ASK_OPEN_MAX)
+    if (a->stopped)
         return NULL;
     struct question *q = mem_alloc(sizeof *q);
     *q = (struct question){.base.decider = d,
@@ -308,13 +367,19 @@ static struct decider_question *ask_connection(struct decider *d,
                            .port = c->port,
                            .answer = answer,
                            .ctx = ctx};
-    if (c->user != NULL) {
-        q->user = mem_dup_n(c->user, c->user_len);
-        q->user_len = c->user_len;
-    }
-    a->open[a->count++] = q;
     ev_timer_init(&q->deadline, on_late, a->options.timeout_s, 0);
     q->deadline.data = q;
+    if (a->quit || a->count >= ASK_OPEN_MAX) {
+        q->refused = a->quit ? ended : too_many;
+        q->next = a->refused;
+        a->refused = q;
+        if (!ev_is_active(&a->refusals)) {
+            ev_timer_set(&a->refusals, 0, 0);
+            ev_timer_start(a->options.loop, &a->refusals);
+        }
+        return &q->base;
+    }
+    a->open[a->count++] = q;
     ev_timer_start(a->options.loop, &q->deadline);
     schedule(a);
     return &q->base;
@@ -368,7 +433,8 @@ struct decider *ask_new(const struct ask_options *o)
 
     *a = (struct ask){.base = {.ops = &ops, .asks = DECIDER_CONNECTIONS}, .options = *o};
     ev_timer_init(&a->next, on_next, 0, 0);
-    a->next.data = a;
+    ev_timer_init(&a->refusals, on_refusals, 0, 0);
+    a->next.data = a->refusals.data = a;
     return &a->base;
 }
 
@@ -389,6 +455,10 @@ void ask_free(struct decider *d)
     ask_stop(d);
     while (a->count != 0)
         free_question(a->open[a->count - 1]);
+    while (a->refused != NULL) {
+        assert(a->refused->refused != NULL);
+        free_question(a->refused);
+    }
     for (struct remembered *m = a->remembered, *next; m != NULL; m = next) {
         next = m->next;
         free(m->host);
@@ -396,5 +466,6 @@ void ask_free(struct decider *d)
         free(m);
     }
     ev_timer_stop(a->options.loop, &a->next);
+    ev_timer_stop(a->options.loop, &a->refusals);
     free(a);
 }

@@ -15,7 +15,7 @@
 #include "decider/decider.h"
 
 enum {
-    ASK_OPEN_MAX = 1000, /* questions; past them nobody is asked */
+    ASK_OPEN_MAX = 1000, /* questions; past them connections are denied unasked */
     ASK_TRIES = 3        /* lines that are no answer, before it counts as a no */
 };
 
@@ -23,17 +23,22 @@ enum {
 struct ask_screen {
     /* A question is about to be shown; false: nobody can be asked now. */
     bool (*begin)(void *ctx);
-    /* Printable ASCII and newlines. */
+    /* Printable ASCII and newlines. Whatever is typed is no answer. */
     void (*show)(void *ctx, const char *text, size_t n);
+    /* Behind what was shown, once nobody types any more: what is typed from then on is one. */
+    void (*prompt)(void *ctx, const char *text, size_t n);
     /* It is over. */
     void (*end)(void *ctx);
-    void *ctx;
+    void *ctx; /* of quit() too */
 };
 
 struct ask_options {
     struct ev_loop *loop;
-    unsigned timeout_s; /* from when something is asked until it counts as denied */
+    unsigned timeout_s;  /* from when something is asked until it counts as denied */
+    const char *command; /* that is run: whom a question is attributed to. Stays. */
     struct ask_screen screen;
+    /* The command is to end: first of all, so that it does not go on by a refusal before. */
+    void (*quit)(void *ctx);
 };
 
 struct decider *ask_new(const struct ask_options *o);

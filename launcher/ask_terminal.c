@@ -9,34 +9,48 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/ask_screen.h"
+#include "launcher/terminal_lock.h"
 
 enum {
     QUEUE_MAX = 4 << 20,
-    LINE_BYTES_MAX = 4096, /* the kernel's own for an edited line */
-    READ_BYTES = 4096,
+    PROMPT_MAX = 128,
+    READ_BYTES = 4096, /* no line that the kernel edits is longer */
     DRAIN_MS = 1000
 };
 
-/* Whatever was written before leaves no trace in a question: the scrolling region is the whole
- * screen, with the cursor where it is, what is typed overwrites, and characters are plain ones. */
-static const char plain[] = "\0337\033[r\0338\033[4l\017\033(B\033[0m";
+/* How often a terminal is looked at that is somebody else's for now. */
+static const double LOOK_S = 0.5;
+/* Who is started together with srt has this long to take the terminal. */
+static const double YIELD_S = 0.3;
+
+enum phase {
+    QUIET,     /* nothing is asked */
+    TELLING,   /* a question is there; not all of its text was taken, or it has no prompt */
+    SETTLING,  /* it was taken; a while without a key is awaited */
+    PROMPTING, /* the prompt is being written */
+    HEARING    /* lines are answers */
+};
 
 struct ask_terminal {
     struct ev_loop *loop;
     struct ask_terminal_events events;
     int fd;
+    int lock;
+    enum phase phase;
     struct termios found;
-    struct termios before, asking; /* around a question */
-    struct termios keys;           /* while keys are passed on */
-    bool passing;                  /* keys are passed on when nothing is asked */
+    struct termios before;   /* a question */
+    struct termios question; /* as they were set last for one */
+    struct termios keys;     /* while keys are passed on */
+    bool passing;            /* keys are to be passed on when nothing is asked */
+    bool whole;              /* nobody else writes to it */
+    bool taken;              /* `keys` are set */
     bool paused;
-    bool asked; /* a question is there */
-    char last;  /* of it, kept back until the rest was taken; 0: none */
-    bool heard; /* ... and all of it was taken: what is typed now answers it */
     bool gone;  /* hung up */
     bool obeys; /* it is known to obey escape sequences */
-    struct buf queue, line;
+    struct buf queue, prompt;
     ev_io readable, writable;
+    ev_timer settle, look;
     ev_signal continued, resized;
 };
 
@@ -67,57 +81,100 @@ static void restore_modes(const struct ask_terminal *t, const struct termios *ou
         tcsetattr(t->fd, TCSANOW, previous);
 }
 
+/* Somebody else has it: to be looked at from time to time. Nobody tells of the return to the
+ * foreground of what ran in the background. */
+static void look_later(struct ask_terminal *t, double after)
+{
+    if (ev_is_active(&t->look))
+        return;
+    ev_timer_set(&t->look, after, LOOK_S);
+    ev_timer_start(t->loop, &t->look);
+}
+
 /* --- reading ------------------------------------------------------------------------------- */
+
+static bool is_asked(const struct ask_terminal *t)
+{
+    return t->phase != QUIET;
+}
 
 static void watch_input(struct ask_terminal *t)
 {
-    bool wanted = !t->gone && (t->asked ? t->heard : t->passing && !t->paused);
-    if (wanted && !ev_is_active(&t->readable))
+    bool wanted = is_asked(t) ? t->phase == SETTLING || t->phase == HEARING
+                              : t->passing && t->taken && !t->paused;
+    if (wanted && !t->gone && !ev_is_active(&t->readable))
         ev_io_start(t->loop, &t->readable);
-    else if (!wanted)
+    else if (!wanted || t->gone)
         ev_io_stop(t->loop, &t->readable);
 }
 
-/* A line ends with a newline alone: what the end-of-file key ends is none, and nothing of it
- * counts. */
+/* What the end-of-file key ends is no line, and nothing of it counts. */
 static void take_answer(struct ask_terminal *t, const uint8_t *p, size_t n)
 {
-    const uint8_t *end = memchr(p, '\n', n);
+    const uint8_t *end = n != 0 ? memchr(p, '\n', n) : NULL;
 
-    if (n == 0 || !buf_append(&t->line, p, end != NULL ? (size_t)(end - p) : n))
-        buf_clear(&t->line);
-    if (end == NULL && n != 0)
-        return;
-    if (n == 0)
+    if (end == NULL)
         (void)ask_terminal_write(t, "\n", 1);
     /* What an event does may begin another question, and read another line. */
-    char *line = mem_dup_n(buf_cstr(&t->line), buf_len(&t->line));
-    size_t len = buf_len(&t->line);
-    buf_clear(&t->line);
+    size_t len = end != NULL ? (size_t)(end - p) : 0;
+    char *line = mem_dup_n(len != 0 ? (const char *)p : "", len);
     t->events.line(t->events.ctx, line, len);
     free(line);
+}
+
+static void settle(struct ask_terminal *t)
+{
+    ev_timer_stop(t->loop, &t->settle);
+    ev_now_update(t->loop);
+    ev_timer_set(&t->settle, ASK_SETTLE_MS / 1e3, 0);
+    ev_timer_start(t->loop, &t->settle);
+}
+
+static void on_lost(struct ask_terminal *t)
+{
+    ev_io_stop(t->loop, &t->readable);
+    t->gone = in_foreground(t);
+    if (!t->gone)
+        look_later(t, LOOK_S);
+    if (is_asked(t))
+        t->events.lost(t->events.ctx);
+}
+
+/* Somebody else has set modes of his own, and gets the keys. */
+static bool is_taken_over(struct ask_terminal *t)
+{
+    struct termios now;
+
+    if (t->whole || tcgetattr(t->fd, &now) != 0 || same_modes(&now, &t->keys))
+        return false;
+    t->taken = false;
+    watch_input(t);
+    look_later(t, LOOK_S);
+    return true;
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 {
     struct ask_terminal *t = io->data;
     uint8_t bytes[READ_BYTES];
-    ssize_t n = read(t->fd, bytes, sizeof bytes);
     (void)loop;
     (void)revents;
 
+    if (!is_asked(t) && is_taken_over(t))
+        return;
+    ssize_t n = read(t->fd, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    /* In the background reading is an error, as SIGTTIN is blocked; SIGCONT tells of the return. */
-    if (n < 0 || (n == 0 && !t->asked)) {
-        t->gone = n == 0 || in_foreground(t);
-        ev_io_stop(t->loop, &t->readable);
-        if (t->asked)
-            t->events.lost(t->events.ctx);
+    /* In the background reading is an error, as SIGTTIN is blocked. Only where lines are edited can
+     * there be an end without one. */
+    if (n < 0 || (n == 0 && t->phase != HEARING)) {
+        on_lost(t);
         return;
     }
-    if (t->asked)
+    if (t->phase == HEARING)
         take_answer(t, bytes, (size_t)n);
+    else if (t->phase == SETTLING)
+        settle(t);
     else
         t->events.keys(t->events.ctx, bytes, (size_t)n);
 }
@@ -141,24 +198,37 @@ static bool write_queue(struct ask_terminal *t)
     return true;
 }
 
-/* Ends the question: what is typed from here on was typed after it. Whoever sees its last character
- * may type at once, so the rest is thrown away before that. False as above. */
-static bool write_last(struct ask_terminal *t)
+/* Whoever sees the last character may type at once: what comes before it is thrown away. False as
+ * above. */
+static bool write_prompt(struct ask_terminal *t)
 {
-    ssize_t n;
-
-    if (!t->asked || t->last == 0)
-        return true;
-    do {
+    while (t->phase == PROMPTING) {
         tcflush(t->fd, TCIFLUSH);
-        n = write(t->fd, &t->last, 1);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN)
-        return false;
-    t->last = 0;
-    t->heard = true;
+        ssize_t n = write(t->fd, buf_data(&t->prompt), buf_len(&t->prompt));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        buf_consume(&t->prompt, n < 0 ? buf_len(&t->prompt) : (size_t)n);
+        if (buf_len(&t->prompt) == 0)
+            t->phase = HEARING;
+    }
     watch_input(t);
     return true;
+}
+
+/* False as above. */
+static bool write_all(struct ask_terminal *t)
+{
+    if (!write_queue(t))
+        return false;
+    if (t->phase == TELLING && buf_len(&t->prompt) != 0) {
+        t->phase = SETTLING;
+        tcflush(t->fd, TCIFLUSH);
+        settle(t);
+        watch_input(t);
+    }
+    return write_prompt(t);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
@@ -166,18 +236,23 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
     struct ask_terminal *t = io->data;
     (void)revents;
 
-    if (!write_queue(t) || !write_last(t))
+    if (!write_all(t))
         return;
     ev_io_stop(loop, &t->writable);
     t->events.taken(t->events.ctx);
+}
+
+static void write_on(struct ask_terminal *t)
+{
+    if (!ev_is_active(&t->writable) && !write_all(t))
+        ev_io_start(t->loop, &t->writable);
 }
 
 bool ask_terminal_write(struct ask_terminal *t, const void *p, size_t n)
 {
     if (!buf_append(&t->queue, p, n))
         return false;
-    if (!ev_is_active(&t->writable) && (!write_queue(t) || !write_last(t)))
-        ev_io_start(t->loop, &t->writable);
+    write_on(t);
     return true;
 }
 
@@ -195,17 +270,42 @@ bool ask_terminal_drain(struct ask_terminal *t)
     return true;
 }
 
-/* --- keys and questions -------------------------------------------------------------------- */
+/* --- keys ---------------------------------------------------------------------------------- */
 
-void ask_terminal_keys(struct ask_terminal *t)
+static void take_keys(struct ask_terminal *t)
 {
-    t->passing = true;
-    if (!in_foreground(t))
+    struct termios now;
+
+    if (!t->passing || is_asked(t))
         return;
+    if (!in_foreground(t) || tcgetattr(t->fd, &now) != 0) {
+        look_later(t, LOOK_S);
+        return;
+    }
+    if ((now.c_lflag & ICANON) != 0) {
+        t->found = now;
+    } else if (!t->whole && !(t->taken && same_modes(&now, &t->keys))) {
+        t->taken = false;
+        look_later(t, LOOK_S);
+        return;
+    }
     t->keys = t->found;
     cfmakeraw(&t->keys);
+    if (!t->whole)
+        t->keys.c_oflag = t->found.c_oflag;
     set_modes(t, &t->keys);
+    t->taken = true;
     watch_input(t);
+}
+
+void ask_terminal_keys(struct ask_terminal *t, bool whole)
+{
+    t->passing = true;
+    t->whole = whole;
+    if (whole)
+        take_keys(t);
+    else
+        look_later(t, YIELD_S);
 }
 
 void ask_terminal_pause(struct ask_terminal *t, bool pause)
@@ -214,69 +314,144 @@ void ask_terminal_pause(struct ask_terminal *t, bool pause)
     watch_input(t);
 }
 
-/* The modes of a question: the user's own, made fit for lines. */
-static void make_modes(struct ask_terminal *t)
+/* What a shell has for its own line while a job of it is in the background is not for the job. */
+static void make_lines(struct termios *m)
 {
-    struct termios *m = &t->asking;
+    m->c_iflag |= BRKINT | ICRNL;
+    m->c_oflag |= OPOST | ONLCR;
+    m->c_lflag |= ICANON | ECHO | ECHOE | ECHOK | ISIG | IEXTEN;
+}
+
+/* --- questions ----------------------------------------------------------------------------- */
+
+/* The user's own modes, made fit for lines; or, before the prompt, for keys that nobody reads. */
+static void set_question_modes(struct ask_terminal *t, bool lines)
+{
+    struct termios *m = &t->question;
 
     *m = t->found;
     m->c_iflag &= ~(tcflag_t)(IGNBRK | PARMRK | INPCK | ISTRIP | INLCR | IGNCR | IUCLC | IXON);
-    m->c_iflag |= BRKINT | ICRNL;
     m->c_oflag &= ~(tcflag_t)(OLCUC | OCRNL | ONOCR | ONLRET);
-    m->c_oflag |= OPOST | ONLCR;
     m->c_lflag &= ~(tcflag_t)(NOFLSH | TOSTOP | EXTPROC);
-    m->c_lflag |= ICANON | ECHO | ECHOE | ECHOK | ISIG | IEXTEN;
+    make_lines(m);
     /* srt cannot be stopped with a question open, and a line ends with Enter alone. */
     m->c_cc[VSUSP] = m->c_cc[VEOL] = m->c_cc[VEOL2] = _POSIX_VDISABLE;
+    if (!lines) {
+        m->c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        m->c_cc[VMIN] = 1;
+        m->c_cc[VTIME] = 0;
+    }
+    set_modes(t, m);
 }
 
 bool ask_terminal_begin(struct ask_terminal *t)
 {
-    if (t->gone || !in_foreground(t) || tcgetattr(t->fd, &t->before) != 0)
-        return false;
-    make_modes(t);
-    set_modes(t, &t->asking);
-    t->asked = true;
-    t->heard = false;
-    watch_input(t);
-    buf_clear(&t->line);
-    if (t->obeys)
-        (void)ask_terminal_write(t, plain, sizeof plain - 1);
-    (void)ask_terminal_write(t, "\n", 1);
-    return true;
-}
+    struct winsize size;
+    struct buf clear;
 
-/* More comes behind it. */
-static void flush_last(struct ask_terminal *t)
-{
-    char last = t->last;
-    t->last = 0;
-    if (last != 0)
-        (void)ask_terminal_write(t, &last, 1);
+    if (t->gone || !in_foreground(t) || tcgetattr(t->fd, &t->before) != 0) {
+        if (!t->gone && t->passing)
+            look_later(t, LOOK_S);
+        return false;
+    }
+    t->phase = TELLING;
+    set_question_modes(t, false);
+    watch_input(t);
+    buf_clear(&t->prompt);
+    buf_init(&clear, 4096);
+    ask_terminal_size(t, &size);
+    if (t->obeys)
+        ask_screen_clear(&clear, size.ws_row);
+    else
+        buf_puts(&clear, "\n");
+    (void)ask_terminal_write(t, buf_data(&clear), buf_len(&clear));
+    buf_free(&clear);
+    return true;
 }
 
 void ask_terminal_show(struct ask_terminal *t, const char *text, size_t n)
 {
-    /* A terminal that takes nothing shows nothing: the question ends by its time. */
-    flush_last(t);
-    t->heard = false;
+    if (t->phase == HEARING || t->phase == PROMPTING)
+        set_question_modes(t, false);
+    ev_timer_stop(t->loop, &t->settle);
+    t->phase = TELLING;
+    buf_clear(&t->prompt);
     watch_input(t);
-    t->last = text[n - 1];
-    (void)ask_terminal_write(t, text, n - 1);
+    /* A terminal that takes nothing shows nothing: the question ends by its time. */
+    (void)ask_terminal_write(t, text, n);
+}
+
+void ask_terminal_prompt(struct ask_terminal *t, const char *text, size_t n)
+{
+    (void)buf_append(&t->prompt, text, n);
+    write_on(t);
+}
+
+static void on_settled(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct ask_terminal *t = timer->data;
+    int waiting = 0;
+    (void)loop;
+    (void)revents;
+
+    if (t->phase != SETTLING)
+        return;
+    /* One has come just now. */
+    if (ioctl(t->fd, FIONREAD, &waiting) == 0 && waiting > 0) {
+        settle(t);
+        return;
+    }
+    if (!in_foreground(t)) {
+        on_lost(t);
+        return;
+    }
+    set_question_modes(t, true);
+    t->phase = PROMPTING;
+    watch_input(t);
+    write_on(t);
 }
 
 void ask_terminal_end(struct ask_terminal *t)
 {
-    if (!t->asked)
+    if (!is_asked(t))
         return;
-    flush_last(t);
-    t->asked = false;
-    t->heard = false;
-    restore_modes(t, &t->asking, &t->before);
+    ev_timer_stop(t->loop, &t->settle);
+    buf_clear(&t->prompt);
+    t->phase = QUIET;
+    restore_modes(t, &t->question, &t->before);
+    if (t->passing && !t->taken && !t->gone)
+        look_later(t, LOOK_S);
     watch_input(t);
 }
 
 /* --- the whole ----------------------------------------------------------------------------- */
+
+/* Maybe back in the foreground; a shell may have set modes of its own meanwhile. */
+static void look(struct ask_terminal *t)
+{
+    if (!in_foreground(t)) {
+        look_later(t, LOOK_S);
+        return;
+    }
+    if (is_asked(t))
+        set_question_modes(t, t->phase == PROMPTING || t->phase == HEARING);
+    else
+        take_keys(t);
+    if (is_asked(t) || !t->passing || t->taken)
+        ev_timer_stop(t->loop, &t->look);
+    watch_input(t);
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    struct ask_terminal *t = timer->data;
+    (void)loop;
+    (void)revents;
+
+    look(t);
+    if (!ev_is_active(timer))
+        t->events.resized(t->events.ctx);
+}
 
 static void on_continued(struct ev_loop *loop, ev_signal *signal, int revents)
 {
@@ -284,13 +459,7 @@ static void on_continued(struct ev_loop *loop, ev_signal *signal, int revents)
     (void)loop;
     (void)revents;
 
-    /* Back in the foreground; a shell may have set modes of its own meanwhile. */
-    if (!in_foreground(t))
-        return;
-    if (t->asked)
-        set_modes(t, &t->asking);
-    else if (t->passing)
-        ask_terminal_keys(t);
+    look(t);
     t->events.resized(t->events.ctx);
 }
 
@@ -321,23 +490,30 @@ struct ask_terminal *ask_terminal_open(struct ev_loop *loop, const struct ask_te
     /* An open of its own: that it does not block is nobody else's matter. */
     int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 
-    if (fd < 0 || tcgetattr(fd, &found) != 0) {
+    int lock = -1;
+    bool present = fd >= 0 && tcgetattr(fd, &found) == 0;
+    if (!present || !terminal_lock(fd, &lock)) {
         if (fd >= 0)
             close(fd);
-        buf_puts(error, "--ask needs a terminal");
+        buf_puts(error, present ? "another srt --ask has this terminal" : "--ask needs a terminal");
         return NULL;
     }
     never_stop();
     struct ask_terminal *t = mem_alloc(sizeof *t);
-    *t = (struct ask_terminal){.loop = loop, .events = *e, .fd = fd, .found = found};
+    *t = (struct ask_terminal){.loop = loop, .events = *e, .fd = fd, .lock = lock, .found = found};
+    if (!in_foreground(t))
+        make_lines(&t->found);
     t->obeys = term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
     buf_init(&t->queue, QUEUE_MAX);
-    buf_init(&t->line, LINE_BYTES_MAX);
+    buf_init(&t->prompt, PROMPT_MAX);
     ev_io_init(&t->readable, on_readable, fd, EV_READ);
     ev_io_init(&t->writable, on_writable, fd, EV_WRITE);
     ev_signal_init(&t->continued, on_continued, SIGCONT);
     ev_signal_init(&t->resized, on_resized, SIGWINCH);
+    ev_timer_init(&t->settle, on_settled, 0, 0);
+    ev_timer_init(&t->look, on_look, 0, 0);
     t->readable.data = t->writable.data = t->continued.data = t->resized.data = t;
+    t->settle.data = t->look.data = t;
     ev_signal_start(loop, &t->continued);
     ev_signal_start(loop, &t->resized);
     return t;
@@ -348,15 +524,18 @@ void ask_terminal_free(struct ask_terminal *t)
     if (t == NULL)
         return;
     ask_terminal_end(t);
-    if (t->passing)
+    if (t->taken)
         restore_modes(t, &t->keys, &t->found);
     ev_io_stop(t->loop, &t->readable);
     ev_io_stop(t->loop, &t->writable);
+    ev_timer_stop(t->loop, &t->look);
     ev_signal_stop(t->loop, &t->continued);
     ev_signal_stop(t->loop, &t->resized);
     buf_free(&t->queue);
-    buf_free(&t->line);
+    buf_free(&t->prompt);
     close(t->fd);
+    if (t->lock >= 0)
+        close(t->lock);
     free(t);
 }
 

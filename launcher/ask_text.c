@@ -3,17 +3,17 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "proxy/policy/violation.h"
 
 static const struct {
     const char *letter, *word;
-    bool allow, for_run;
+    bool allow, for_run, quit;
 } answers[] = {
-    {"o", "once", true, false},
-    {"r", "run", true, true},
-    {"d", "deny", false, false},
-    {"n", "never", false, true},
+    {"o", "once", true, false, false},  {"r", "run", true, true, false},
+    {"d", "deny", false, false, false}, {"n", "never", false, true, false},
+    {"q", "quit", false, false, true},
 };
+
+const char ask_text_prompt[] = " - o, r, d, n or q? ";
 
 /* A terminal obeys more than the control characters of ASCII: nothing else gets through. */
 static void put_printable(struct buf *out, const char *s, size_t n)
@@ -24,22 +24,18 @@ static void put_printable(struct buf *out, const char *s, size_t n)
     }
 }
 
-static void put_attribution(struct buf *out, const char *user, size_t n)
+/* On one line: what parts it into several is a blank. */
+static void put_command(struct buf *out, const char *command)
 {
-    struct buf key;
-    size_t encoded_len = 0;
-    const char *encoded = user != NULL ? attribution_encoded(user, n, &encoded_len) : NULL;
+    size_t n = strlen(command);
+    size_t shown = n < ASK_COMMAND_SHOWN ? n : ASK_COMMAND_SHOWN;
 
-    buf_init(&key, 4096);
-    if (encoded != NULL)
-        attribution_decode(&key, encoded, encoded_len);
-    if (buf_len(&key) != 0) {
-        size_t shown = buf_len(&key) < ASK_USER_SHOWN ? buf_len(&key) : ASK_USER_SHOWN;
-        buf_puts(out, "     asked by: ");
-        put_printable(out, buf_chars(&key), shown);
-        buf_puts(out, shown < buf_len(&key) ? "...\n" : "\n");
+    buf_puts(out, "     asked by: ");
+    for (size_t i = 0; i < shown; i++) {
+        bool blank = command[i] == '\n' || command[i] == '\r' || command[i] == '\t';
+        put_printable(out, blank ? " " : command + i, 1);
     }
-    buf_free(&key);
+    buf_puts(out, shown < n ? "...\n" : "\n");
 }
 
 void ask_text_again(struct buf *out, const char *via, const char *host, uint16_t port)
@@ -50,17 +46,21 @@ void ask_text_again(struct buf *out, const char *via, const char *host, uint16_t
     put_printable(out, host, strlen(host));
     buf_printf(out, bracketed ? "]:%u (" : ":%u (", (unsigned)port);
     put_printable(out, via, strlen(via));
-    buf_puts(out, ") - o, r, d or n? ");
+    buf_puts(out, ")");
 }
 
-void ask_text_question(struct buf *out, const char *via, const char *host, uint16_t port,
-                       const char *user, size_t user_len)
+void ask_text_question(struct buf *out, const struct ask_text *t)
 {
-    buf_puts(out,
-             "srt: no rule decides about this destination. May it be reached?\n"
-             "     o: once   r: for this run   d [reason]: no   n [reason]: not in this run\n");
-    put_attribution(out, user, user_len);
-    ask_text_again(out, via, host, port);
+    buf_puts(out, "srt: no rule decides about this destination. May it be reached?\n"
+                  "     o: once   r: for this run   d [reason]: no   n [reason]: not in this run\n"
+                  "     q: no to everything, and end the command\n");
+    put_command(out, t->command);
+    if (t->waiting > 1)
+        buf_printf(out, "     waiting: %zu connections, %zu of them for this answer\n", t->waiting,
+                   t->waiting_here);
+    if (t->hint != NULL)
+        buf_printf(out, "     note: %s\n", t->hint);
+    ask_text_again(out, t->via, t->host, t->port);
 }
 
 static bool is_blank(char c)
@@ -102,13 +102,15 @@ struct ask_answer ask_text_parse(const char *line, size_t n, struct buf *reason)
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         if (!equals(line, word, answers[i].letter) && !equals(line, word, answers[i].word))
             continue;
-        /* A yes with anything behind it may be meant otherwise. */
-        if (answers[i].allow && word != n)
+        /* A yes, or an end, with anything behind it may be meant otherwise. */
+        if ((answers[i].allow || answers[i].quit) && word != n)
             break;
         if (word != n)
             take_reason(line + word, n - word, reason);
-        return (struct ask_answer){
-            .clear = true, .allow = answers[i].allow, .for_run = answers[i].for_run};
+        return (struct ask_answer){.clear = true,
+                                   .allow = answers[i].allow,
+                                   .for_run = answers[i].for_run,
+                                   .quit = answers[i].quit};
     }
     return (struct ask_answer){0};
 }

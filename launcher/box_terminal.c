@@ -16,8 +16,13 @@ enum {
     HELD_MAX = 1 << 20, /* of what the box writes during a question */
     KEYS_MAX = 1 << 16, /* that the box has not read */
     READ_BYTES = 16384,
+    SHOWN_READS = 16, /* more than a terminal keeps */
     DRAIN_MS = 100
 };
+
+/* That a screen has one row less, for programs that draw it again only where its size has changed
+ * once they look. */
+static const double SMALLER_S = 0.15;
 
 struct box_terminal {
     struct ev_loop *loop;
@@ -27,6 +32,7 @@ struct box_terminal {
     bool held;
     struct buf output, keys;
     ev_io readable, writable;
+    ev_timer smaller;
 };
 
 static void watch_output(struct box_terminal *b)
@@ -113,6 +119,11 @@ void box_terminal_signal(struct box_terminal *b, int number)
     box_terminal_keys(b, &key, 1);
 }
 
+void box_terminal_interrupt(struct box_terminal *b)
+{
+    (void)ioctl(b->master, TIOCSIG, SIGINT);
+}
+
 void box_terminal_taken(struct box_terminal *b)
 {
     watch_output(b);
@@ -121,8 +132,39 @@ void box_terminal_taken(struct box_terminal *b)
 void box_terminal_resized(struct box_terminal *b)
 {
     struct winsize size;
+    ev_timer_stop(b->loop, &b->smaller);
     ask_terminal_size(b->outer, &size);
     ioctl(b->master, TIOCSWINSZ, &size);
+}
+
+static void on_smaller_over(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop;
+    (void)revents;
+    box_terminal_resized(timer->data);
+}
+
+void box_terminal_redraw(struct box_terminal *b)
+{
+    struct termios modes;
+    struct winsize size;
+
+    if (b->slave >= 0 || tcgetattr(b->master, &modes) != 0 || (modes.c_lflag & ICANON) != 0)
+        return;
+    ask_terminal_size(b->outer, &size);
+    size.ws_row = (unsigned short)(size.ws_row > 1 ? size.ws_row - 1 : size.ws_row + 1);
+    ioctl(b->master, TIOCSWINSZ, &size);
+    ev_timer_stop(b->loop, &b->smaller);
+    ev_timer_set(&b->smaller, SMALLER_S, 0);
+    ev_timer_start(b->loop, &b->smaller);
+}
+
+void box_terminal_show(struct box_terminal *b)
+{
+    /* It may be writing all the time. */
+    for (int i = 0; i < SHOWN_READS && b->slave < 0; i++)
+        if (ask_terminal_queued(b->outer) >= HELD_MAX || !read_output(b))
+            break;
 }
 
 void box_terminal_hold(struct box_terminal *b, bool hold)
@@ -164,6 +206,8 @@ struct box_terminal *box_terminal_new(struct ev_loop *loop, struct ask_terminal 
     buf_init(&b->keys, KEYS_MAX);
     ev_io_init(&b->readable, on_readable, -1, EV_READ);
     ev_io_init(&b->writable, on_writable, -1, EV_WRITE);
+    ev_timer_init(&b->smaller, on_smaller_over, 0, 0);
+    b->smaller.data = b;
     for (int n = STDIN_FILENO; n <= STDERR_FILENO; n++) {
         b->replaces[n] = ask_terminal_is(outer, n);
         any = any || b->replaces[n];
@@ -187,6 +231,7 @@ void box_terminal_free(struct box_terminal *b)
         return;
     ev_io_stop(b->loop, &b->readable);
     ev_io_stop(b->loop, &b->writable);
+    ev_timer_stop(b->loop, &b->smaller);
     if (b->slave >= 0)
         close(b->slave);
     if (b->master >= 0)
@@ -203,7 +248,7 @@ int box_terminal_stdio(const struct box_terminal *b, int n)
 
 bool box_terminal_has_keys(const struct box_terminal *b)
 {
-    return b->replaces[STDIN_FILENO];
+    return b->replaces[STDIN_FILENO] || b->replaces[STDOUT_FILENO];
 }
 
 void box_terminal_started(struct box_terminal *b)
@@ -211,7 +256,7 @@ void box_terminal_started(struct box_terminal *b)
     close(b->slave);
     b->slave = -1;
     if (box_terminal_has_keys(b))
-        ask_terminal_keys(b->outer);
+        ask_terminal_keys(b->outer, b->replaces[STDOUT_FILENO] && b->replaces[STDERR_FILENO]);
     watch_output(b);
 }
 

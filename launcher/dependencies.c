@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/executable.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -29,43 +30,6 @@ enum {
     PASSED_MAX = 16384 /* names of programs that are not used */
 };
 
-static bool is_executable(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-           faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
-}
-
-/*
- * The next executable of that name from *path on, which is moved behind it, NULL at the end. PATH
- * is the caller's own and says what runs. Only absolute directories count all the same: a relative
- * one, or an empty one, is the working directory, which is where the files lie that the box is
- * there to distrust; the box must not be built by a bwrap that a checkout brought along.
- */
-static char *find_next(const char **path, const char *name)
-{
-    while (*path != NULL) {
-        const char *directory = *path;
-        size_t n = strcspn(directory, ":");
-        *path = directory[n] == 0 ? NULL : directory + n + 1;
-        if (directory[0] != '/')
-            continue;
-        size_t size = n + strlen(name) + 2;
-        char *candidate = mem_alloc(size);
-        snprintf(candidate, size, "%.*s/%s", (int)n, directory, name);
-        if (is_executable(candidate))
-            return candidate;
-        free(candidate);
-    }
-    return NULL;
-}
-
-char *dependencies_find(const char *name)
-{
-    const char *path = getenv("PATH");
-    return name[0] == 0 || strchr(name, '/') != NULL ? NULL : find_next(&path, name);
-}
-
 static void list_add(struct buf *list, const char *text)
 {
     if (buf_len(list) != 0)
@@ -73,7 +37,8 @@ static void list_add(struct buf *list, const char *text)
     buf_puts(list, text);
 }
 
-/* The first on PATH that no command can have put there; what the others were is said. */
+/* The first on PATH that no command can have put there, since the box must not be built by a bwrap
+ * that a checkout brought along; what the others were is said. */
 static char *search_bwrap(const struct sandbox_settings *s, struct buf *problems)
 {
     const char *path = getenv("PATH");
@@ -81,7 +46,7 @@ static char *search_bwrap(const struct sandbox_settings *s, struct buf *problems
     char *found;
 
     buf_init(&passed, PASSED_MAX);
-    while ((found = find_next(&path, "bwrap")) != NULL && writable_by_command(s, found)) {
+    while ((found = executable_next(&path, "bwrap")) != NULL && writable_by_command(s, found)) {
         list_add(&passed, found);
         free(found);
     }
@@ -105,7 +70,7 @@ static char *locate_bwrap(const struct sandbox_settings *s, struct buf *problems
     char *found = NULL;
     if (s->bwrap_path == NULL) {
         found = search_bwrap(s, problems);
-    } else if (is_executable(s->bwrap_path)) {
+    } else if (executable_is(s->bwrap_path)) {
         found = mem_dup(s->bwrap_path);
     } else {
         list_add(problems, "bubblewrap (bwrap) not executable at ");

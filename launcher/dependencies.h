@@ -25,9 +25,6 @@ bool dependencies_check(const struct sandbox_settings *s, struct dependencies *o
                         struct buf *error);
 void dependencies_free(struct dependencies *d);
 
-/* An executable of that name on PATH (of srt's environment), or NULL. */
-char *dependencies_find(const char *name);
-
 /*
  * bubblewrap ended before the box was up, having said `text` (its stderr): appends what is
  * restricted here and what to do about it, a line each with its newline, or nothing when the text

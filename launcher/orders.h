@@ -23,7 +23,7 @@ enum order_flag {
     ORDER_CONSOLE = 1u << 6,            /* /dev/console is standard output's terminal */
     ORDER_NULL_FD = 1u << 7,            /* open /dev/null for reading at null_fd */
     ORDER_KEEP_PROC = 1u << 8,          /* /proc is the host's (weaker nested sandbox) */
-    ORDER_TERMINAL = 1u << 9            /* standard input is the new session's own terminal */
+    ORDER_TERMINAL = 1u << 9            /* standard input, or output, is the session's own */
 };
 
 struct order_mount {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/executable.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/environment.h"
@@ -152,7 +153,7 @@ bool prepare_plan(const struct preparation *p, struct plan *out, struct buf *err
     if (!out->new_session)
         out->filters |= FILTER_GROUP;
     char *java_agent = locate_java_agent(s->java_agent_jar);
-    out->shell = dependencies_find("bash");
+    out->shell = executable_find("bash");
     out->directory = getcwd(NULL, 0);
     if (out->shell == NULL) {
         buf_puts(error, "Shell 'bash' not found in PATH");

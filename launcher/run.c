@@ -219,8 +219,9 @@ static bool start_core(struct run *r, struct buf *error)
 /* What is only planned has no terminal opened for it. */
 static bool has_own_terminal(const struct run *r)
 {
-    return r->asking != NULL ? asking_has_keys(r->asking)
-                             : r->line->ask && isatty(STDIN_FILENO) != 0;
+    return r->asking != NULL
+               ? asking_has_keys(r->asking)
+               : r->line->ask && (isatty(STDIN_FILENO) != 0 || isatty(STDOUT_FILENO) != 0);
 }
 
 /* The wrap starts over while settings keep coming in. */
@@ -248,7 +249,7 @@ static bool wrap(struct run *r, struct buf *error)
         r->wrap_again = false;
         plan_free(&r->plan);
         again.settings = r->settings;
-        if (!prepare_plan(&again, &r->plan, error))
+        if (!run_decider_is_safe(r, error) || !prepare_plan(&again, &r->plan, error))
             return false;
         if (r->control != NULL)
             control_poll(r->control);
@@ -420,7 +421,8 @@ static void release(struct run *r)
     bool gone = box_free(r->box);
     if (r->asking != NULL)
         asking_finish(r->asking);
-    terminal_restore(&r->terminal, r->crashed);
+    /* With --ask the command had another terminal. */
+    terminal_restore(&r->terminal, r->crashed && r->asking == NULL);
     if (gone) {
         standins_close(r->standins);
     } else {

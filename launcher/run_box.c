@@ -25,11 +25,11 @@ void run_on_signal(void *ctx, int number, bool from_terminal)
         return;
     }
     box_poll(r->box);
-    if (r->running && from_terminal && r->asking != NULL && asking_signal(r->asking, number))
+    bool key = from_terminal && (number == SIGINT || number == SIGQUIT);
+    if (r->running && key && r->asking != NULL && asking_signal(r->asking, number))
         return;
     /* Ctrl-C and Ctrl-\ have reached the command already; whether it ends is its own matter. */
-    if (r->running && from_terminal && !r->plan.new_session &&
-        (number == SIGINT || number == SIGQUIT))
+    if (r->running && key && !r->plan.new_session)
         return;
     r->stopped_by = number;
     if (!r->running) {
@@ -230,6 +230,8 @@ static void on_ended(void *ctx, const struct box_end *end)
         r->crashed = true;
         if (r->stopped_by != 0 || r->control_failed) {
             r->status = status_when_stopped(r);
+        } else if (r->quit) {
+            r->status = STATUS_SIGNAL + SIGKILL;
         } else {
             fprintf(stderr, "Process killed by signal: %s\n", signals_name(end->value));
             r->status = run_failure_status(r);

@@ -1,11 +1,17 @@
 /* Who answers what no rule decides: a person at the terminal, or the decider of the settings. */
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/executable.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "decider/remote.h"
+#include "launcher/path.h"
 #include "launcher/run_internal.h"
-#include "proxy/egress/answers.h"
+#include "launcher/writable.h"
 
 static const double WARNING_PAUSE_S = 10.0;
 
@@ -23,12 +29,52 @@ static bool names_decider(const struct snapshot *s)
     return s->decider_exec != NULL || s->decider_unix != NULL;
 }
 
+/* Questions are denied from here on; what is left of the command ends when the grace does. */
+static void on_quit(void *ctx)
+{
+    struct run *r = ctx;
+
+    r->quit = true;
+    if (!asking_interrupt(r->asking))
+        box_signal(r->box, SIGINT);
+    if (!ev_is_active(&r->grace))
+        ev_timer_start(r->loop, &r->grace);
+}
+
+static bool start_asking(struct run *r, struct buf *error)
+{
+    const struct asking_options options = {.loop = r->loop,
+                                           .timeout_s = r->line->ask_timeout_s,
+                                           .command = buf_cstr(&r->command),
+                                           .quit = on_quit,
+                                           .ctx = r};
+    const struct {
+        const char *option, *target;
+    } logs[] = {{"--log", r->line->log},
+                {"proxy.log", r->line->log == NULL ? r->snapshot->log_file : NULL},
+                {"--violations", r->line->violations}};
+
+    r->asking = asking_new(&options, error);
+    if (r->asking == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+        if (logs[i].target == NULL || !asking_is_terminal(r->asking, logs[i].target))
+            continue;
+        buf_printf(error, "--ask: %s %s would write over the questions", logs[i].option,
+                   logs[i].target);
+        return false;
+    }
+    return true;
+}
+
 bool run_prepare_decider(struct run *r, struct buf *error)
 {
     const json_t *network = json_object_get(r->document, "network");
 
     if (r->snapshot->decider_unix != NULL)
         r->decider_socket = mem_dup(r->snapshot->decider_unix);
+    if (r->snapshot->decider_exec != NULL)
+        r->decider_exec = mem_dup(r->snapshot->decider_exec);
     if (!r->line->ask)
         return true;
     if (names_decider(r->snapshot)) {
@@ -39,11 +85,68 @@ bool run_prepare_decider(struct run *r, struct buf *error)
         log_warning("--ask: with network.strictAllowlist nothing is ever asked");
     if (r->line->print_plan)
         return true;
-    r->asking = asking_new(r->loop, r->line->ask_timeout_s, error);
-    return r->asking != NULL;
+    return start_asking(r, error);
 }
 
 /* --- a decider ----------------------------------------------------------------------------- */
+
+static bool within_reach(const struct run *r, const char *path)
+{
+    char *directory = getcwd(NULL, 0);
+    char *full = path_spell(path, directory != NULL ? directory : "/", path_home());
+    bool reached = full != NULL && writable_by_command(r->settings, full);
+    free(full);
+    free(directory);
+    return reached;
+}
+
+/* Its program, and the files that it is given: whoever can write one decides, outside of the box.
+ */
+static bool program_is_safe(const struct run *r, struct buf *error)
+{
+    char **words = remote_split_command(r->decider_exec, error);
+    bool safe = words != NULL;
+    for (char **word = words; safe && *word != NULL; word++) {
+        bool named = word == words && strchr(*word, '/') == NULL;
+        char *path = named ? executable_find(*word) : mem_dup(*word);
+        struct stat st;
+        safe =
+            path == NULL || stat(path, &st) != 0 || S_ISDIR(st.st_mode) || !within_reach(r, path);
+        if (!safe)
+            buf_printf(error, "decider.exec: the command may write %s, and could decide for itself",
+                       path);
+        free(path);
+    }
+    remote_free_words(words);
+    return safe;
+}
+
+/* A decider that is started again has a new node, which nothing hides from a box that is there. */
+bool run_decider_is_safe(const struct run *r, struct buf *error)
+{
+    if (r->decider_exec != NULL)
+        return program_is_safe(r, error);
+    if (r->decider_socket == NULL)
+        return true;
+    if (r->settings->all_unix_sockets) {
+        buf_puts(error, "decider.unix: with network.allowAllUnixSockets the command could reach "
+                        "the decider itself");
+        return false;
+    }
+    char *real = path_canonical(r->decider_socket);
+    char *named = path_parent(r->decider_socket), *led_to = path_parent(real);
+    bool safe =
+        !writable_by_command(r->settings, named) && !writable_by_command(r->settings, led_to);
+    if (!safe)
+        buf_printf(error,
+                   "decider.unix: the command may write where %s is, and could put itself "
+                   "in the decider's place",
+                   r->decider_socket);
+    free(real);
+    free(named);
+    free(led_to);
+    return safe;
+}
 
 static void forget_said(struct run *r)
 {
@@ -92,20 +195,36 @@ static void fail(struct run *r, const char *why)
     ev_break(r->loop, EVBREAK_ALL);
 }
 
+static bool use_lists(struct run *r)
+{
+    struct snapshot *snapshot = run_snapshot(r, r->document, true);
+    if (snapshot == NULL)
+        return false;
+    core_replace_snapshot(r->core, snapshot);
+    r->ignore = core_worker(r->core)->snapshot->ignore_violations;
+    return true;
+}
+
+/* What it allowed by its hello it would be asked about now. What it denied stays denied. */
+static void forget_allowed(struct run *r)
+{
+    if (r->said == NULL || r->said->lists.allowed_count == 0)
+        return;
+    r->said->lists.allowed_count = 0;
+    use_lists(r);
+}
+
 static void on_ready(void *ctx, const struct hello *hello)
 {
     struct run *r = ctx;
     bool first = ev_is_active(&r->decider_late);
 
     keep_said(r, hello);
-    struct snapshot *snapshot = run_snapshot(r, r->document, true);
-    if (snapshot == NULL) {
+    if (!use_lists(r)) {
         if (first)
             fail(r, "its lists cannot be used");
         return;
     }
-    core_replace_snapshot(r->core, snapshot);
-    r->ignore = core_worker(r->core)->snapshot->ignore_violations;
     r->decider_warning = 0;
     if (first) {
         ev_timer_stop(r->loop, &r->decider_late);
@@ -116,12 +235,10 @@ static void on_ready(void *ctx, const struct hello *hello)
 static void on_away(void *ctx, const char *why, bool final)
 {
     struct run *r = ctx;
-    struct worker *w = core_worker(r->core);
     (void) final; /* of inherited descriptors alone */
 
-    /* What it promised for a while was its word, not its successor's. */
-    if (w->answers != NULL)
-        answers_clear(w->answers);
+    worker_decider_lost(core_worker(r->core));
+    forget_allowed(r);
     if (ev_is_active(&r->decider_late)) {
         free(r->decider_why);
         r->decider_why = mem_dup(why);
@@ -130,7 +247,8 @@ static void on_away(void *ctx, const char *why, bool final)
             fail(r, why);
         return;
     }
-    if (ev_now(r->loop) < r->decider_warning)
+    /* Without a first hello nothing runs: that has been said. */
+    if (r->said == NULL || ev_now(r->loop) < r->decider_warning)
         return;
     log_warning("decider: %s; what no rule decides is refused while it is away", why);
     r->decider_warning = ev_now(r->loop) + WARNING_PAUSE_S;
@@ -187,5 +305,6 @@ void run_close_decider(struct run *r)
     asking_free(r->asking);
     forget_said(r);
     free(r->decider_socket);
+    free(r->decider_exec);
     free(r->decider_why);
 }

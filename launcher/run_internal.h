@@ -61,6 +61,7 @@ struct run {
     struct decider *decider;       /* of the settings */
     struct decider_said *said;     /* its hello; NULL: none yet */
     char *decider_socket;          /* NULL: it is none */
+    char *decider_exec;            /* its command line; NULL: none */
     char *decider_why;             /* it was away last, or NULL */
     double decider_warning;        /* from when it may be warned of again */
     ev_timer decider_late;         /* its first hello */
@@ -71,6 +72,7 @@ struct run {
     int stopped_by;           /* the signal that srt got, 0: none */
     struct buf control_error; /* why the control descriptor cannot be used; empty: it can */
     bool violations_closed;   /* --violations names a descriptor that is not there */
+    bool quit;                /* an answer at the terminal ends the command */
     bool started;             /* the command has been ordered */
     bool running;             /* ... and executed */
     bool wrap_again;          /* settings came in while it was being wrapped */
@@ -100,6 +102,8 @@ struct snapshot *run_snapshot(const struct run *r, const json_t *document, bool 
 /* What has to be known before the box is made: the decider's socket, the terminal for --ask. False
  * with a line in *error. */
 bool run_prepare_decider(struct run *r, struct buf *error);
+/* False with a line in *error: by these settings the command could stand in for the decider. */
+bool run_decider_is_safe(const struct run *r, struct buf *error);
 /* Once the core is there. False with a line in *error. */
 bool run_open_decider(struct run *r, struct buf *error);
 /* The settings name one, and it has not said its hello yet: the command has to wait. */

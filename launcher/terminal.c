@@ -24,7 +24,9 @@ void terminal_restore(const struct terminal *t, bool modes)
     sigprocmask(SIG_BLOCK, &stopping, &before);
     if (tcgetpgrp(STDIN_FILENO) != t->group)
         (void)tcsetpgrp(STDIN_FILENO, t->group);
-    if (modes)
+    /* Where lines were not edited when srt was started, somebody else had it, as a pager behind a
+     * pipe, and may have gone. */
+    if (modes && (t->modes.c_lflag & ICANON) != 0)
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t->modes);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }

@@ -63,7 +63,8 @@ static bool prepare(const struct orders *o, int *control, int *report, struct bu
 {
     if ((o->flags & ORDER_NEW_SESSION) != 0 && setsid() < 0)
         return failure(error, "setsid", NULL);
-    if ((o->flags & ORDER_TERMINAL) != 0 && ioctl(STDIN_FILENO, TIOCSCTTY, 0) != 0)
+    if ((o->flags & ORDER_TERMINAL) != 0 && ioctl(STDIN_FILENO, TIOCSCTTY, 0) != 0 &&
+        ioctl(STDOUT_FILENO, TIOCSCTTY, 0) != 0)
         return failure(error, "terminal", NULL);
     if ((o->flags & ORDER_NULL_FD) != 0 &&
         (!move_from(control, o->null_fd) || !move_from(report, o->null_fd) ||

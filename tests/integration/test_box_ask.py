@@ -1,14 +1,27 @@
 """`srt --ask`: questions at the terminal about what no rule decides, and who can answer them."""
 
 import re
+import shlex
 import subprocess
+import termios
 import time
 
-from harness import BoxCase, quick
+from harness import quick
 from harness.terminal import Terminal
 from test_box_terminal import OnTerminal
 
-PROMPT = r" - o, r, d or n\? "
+PROMPT = r" - o, r, d, n or q\? "
+
+# Says on whose behalf it asks.
+FORGE = """
+import base64, os, socket, sys
+token = os.environ["HTTP_PROXY"].split("@")[0].split(":")[-1]
+user = "srt." + base64.b64encode(b"something harmless").decode()
+sock = socket.create_connection(("127.0.0.1", 3128))
+sock.sendall(f"CONNECT {sys.argv[1]} HTTP/1.1\\r\\nHost: {sys.argv[1]}\\r\\nProxy-Authorization: Basic "
+             f"{base64.b64encode(f'{user}:{token}'.encode()).decode()}\\r\\n\\r\\n".encode())
+print(sock.recv(300).split(b"\\r\\n")[0].decode())
+"""
 
 # Its own modes, a key at a time, each told in hex.
 RAW_KEYS = """
@@ -78,6 +91,11 @@ class Asked(OnTerminal):
     def fetched(self, status=True):
         return f"curl -sS{'f' if status else ''} --max-time 60 {self.url}"
 
+    def asking(self, terminal, host="no.test", kind="http"):
+        """The question is there, its prompt is not."""
+        terminal.shows(rf"^srt: {re.escape(host)}:{self.web.port} \({kind}\)$")
+        return terminal
+
     # What an answer does.
 
     @quick
@@ -121,7 +139,7 @@ class Asked(OnTerminal):
     @quick
     def test_only_a_clear_yes(self):
         for lines in (("", "y", "yes"), ("o please", "O", "\x1b[A"), ("oo", "a", "allow"),
-                      ("o\x04\x04", "r\x04\x04", "\x04")):
+                      ("o\x04\r", "r\x04\x04", "\x04")):
             terminal = self.asked(self.fetched(False))
             for line in lines[:-1]:
                 terminal.type(line if "\x04" in line else line + "\r")
@@ -229,6 +247,41 @@ class Asked(OnTerminal):
         self.assertEqual(self.web.requests, [])
 
     @quick
+    def test_keys_in_flight_are_no_answer(self):
+        """Whoever types on at a question has not seen it: its prompt waits until a second without a key."""
+        terminal = self.asking(self.ask(self.fetched(False)))
+        begun = time.monotonic()
+        for _ in range(5):
+            time.sleep(0.3)
+            terminal.line("o")
+        terminal.shows(PROMPT + "$")
+        self.assertGreater(time.monotonic() - begun, 5 * 0.3 + 0.9)
+        self.assertNotIn(b"o\r\n", terminal.text.split(b"no.test:")[-1])
+        terminal.line("d").shows("user denied")
+        self.assertEqual(self.web.requests, [])
+
+    def test_keys_in_flight_when_another_question_comes(self):
+        self.file("gone.py", RESET)
+        self.dns.add("next.no.test", "127.0.0.5")
+        terminal = self.asked(f"/usr/bin/python3 gone.py {self.url} go & sleep 0.5; "
+                              f"curl -sSf http://next.no.test:{self.web.port}/")
+        self.file("go")
+        self.asking(terminal, "next.no.test").line("o")
+        time.sleep(0.2)
+        terminal.type("r")
+        terminal.shows(PROMPT + "$")
+        terminal.line("d").shows("403")
+        self.assertEqual(self.web.requests, [])
+
+    @quick
+    def test_the_end_of_file_key_ends_no_answer(self):
+        terminal = self.asked(self.fetched(False))
+        for _ in range(2):
+            self.question(terminal.type("o\x04"))
+        terminal.line("").shows("no clear answer was given")
+        self.assertEqual(self.web.requests, [])
+
+    @quick
     def test_a_command_in_raw_mode(self):
         self.file("raw.py", RAW_KEYS)
         terminal = self.ask(f"/usr/bin/python3 raw.py {self.url}")
@@ -253,7 +306,7 @@ class Asked(OnTerminal):
         terminal.shows("SCRIBBLE")
         self.question(terminal)
         time.sleep(0.5)
-        self.assertTrue(terminal.text.endswith(b"or n? "), terminal.text[-200:])
+        self.assertTrue(terminal.text.endswith(b"or q? "), terminal.text[-200:])
         terminal.line("o").shows("hello")
         self.assertEqual(terminal.wait(), 0)
         self.assertNotIn(b"o", (self.work / "stolen").read_bytes() if (self.work / "stolen").exists() else b"")
@@ -294,6 +347,31 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.modes(), terminal.before)
         self.assertEqual(self.web.requests, [])
 
+    @quick
+    def test_quitting(self):
+        self.dns.add("*.no.test", "127.0.0.5")
+        terminal = self.ask(f"{self.fetched()} & curl -sS http://two.no.test:{self.web.port}/; echo after")
+        terminal.shows(PROMPT + "$")
+        terminal.line("q")
+        self.assertEqual(terminal.wait(2), 130)
+        self.assertNotIn(b"\nafter", terminal.text)
+        self.assertEqual(terminal.modes(), terminal.before)
+        self.assertEqual(self.web.requests, [])
+
+    def test_quitting_what_does_not_want_to(self):
+        terminal = self.asked(f"trap '' INT QUIT TERM HUP; while :; do {self.fetched(False)}; sleep 0.1; done")
+        terminal.line("q").shows("the run was ended")
+        self.assertEqual(terminal.wait(5), 128 + 9)
+        self.assertEqual(len(re.findall(PROMPT.encode(), terminal.text)), 1)
+
+    @quick
+    def test_the_terminal_goes_away(self):
+        for command in (f"{self.fetched()}; sleep 60", f"trap '' HUP; while :; do {self.fetched(False)}; done"):
+            terminal = self.asked(command)
+            terminal.hang_up()
+            terminal.wait(5)
+        self.assertEqual(self.web.requests, [])
+
     def test_ctrl_c_is_the_commands_own_matter(self):
         terminal = self.asked(f"trap 'echo caught' INT; {self.fetched(False)} & wait; wait; echo after")
         terminal.type("\x03").shows("^after$")
@@ -312,6 +390,133 @@ class Asked(OnTerminal):
         terminal.shows("^end of it$")
         terminal.wait()
         self.assertIn(b"\r\n99999\r\n100000\r\nend of it", terminal.text)
+
+    # What a question says.
+
+    @quick
+    def test_who_asks_is_the_command_that_was_started(self):
+        self.file("forge.py", FORGE)
+        command = f"/usr/bin/python3 forge.py no.test:{self.web.port}"
+        terminal = self.ask(command)
+        terminal.shows("^ +asked by: " + re.escape(command[:50]))
+        self.question(terminal, kind="connect").line("d").shows("403")
+        self.assertNotIn(b"harmless", terminal.text)
+
+    @quick
+    def test_what_is_special_about_a_destination(self):
+        terminal = self.ask("curl -sS --noproxy '' -m 9 http://127.0.0.1:9/; "
+                            "curl -sS --noproxy '' -m 9 http://169.254.169.254/")
+        terminal.shows("^ +note: this is a service of this machine$")
+        terminal.shows(PROMPT)
+        terminal.line("d").shows("^ +note: a link-local address: on clouds the place of credentials$")
+        terminal.shows(PROMPT)
+        terminal.line("d")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_how_many_wait(self):
+        self.dns.add("*.no.test", "127.0.0.5")
+        terminal = self.ask(f"curl -sS http://one.no.test:{self.web.port}/ & sleep 0.5; "
+                            f"for i in 1 2 3; do {self.fetched(False)} & done; wait")
+        self.question(terminal, "one.no.test").line("d")
+        terminal.shows("^ +waiting: 3 connections, 3 of them for this answer$")
+        self.question(terminal).line("d")
+        self.assertEqual(terminal.wait(), 0)
+
+    # Who else has the terminal.
+
+    def test_logs_that_would_write_over_a_question(self):
+        for options in (("--log", "-"), ("--violations", "fd:2"), ("--log", "/dev/tty")):
+            terminal = self.ask("echo ran", *options)
+            terminal.shows("^Error: --ask: " + " ".join(options) + " would write over the questions$")
+            self.assertEqual(terminal.wait(), 1)
+        terminal = self.terminal("--ask", "--log", "-", "-c", "echo ran >&2", document=self.settings(self.web),
+                                 before=("/bin/bash", "-c", '"$@" >out', "-"))
+        terminal.shows("^ran$")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_what_srt_says_itself_waits(self):
+        terminal = self.asked(f"{self.fetched()} & sleep 0.5; curl -sS http://ok.test:{self.web.port}/ >out; "
+                              "touch done; wait", "-d")
+        self.assertTrue(self.web.wait(lambda: self.web.requests))
+        time.sleep(0.5)
+        self.assertTrue(terminal.text.endswith(b"or q? "), terminal.text[-200:])
+        terminal.line("o").shows("ok.test")
+        terminal.shows("^hello$")
+
+    @quick
+    def test_one_at_a_time(self):
+        path = self.settings_file(self.settings(self.web))
+        srt = shlex.join([str(self.srt), "--settings", str(path), "--ask", "-c"])
+        terminal = Terminal(self.as_user("/bin/bash", "-c", f"{srt} 'sleep 1.5; echo first' & sleep 0.7; "
+                                         f"{srt} 'echo second'; wait; {srt} 'echo third'"), self.work,
+                            self.environment({"TERM": "vt100"}))
+        self.addCleanup(terminal.close)
+        terminal.shows("^Error: another srt --ask has this terminal$")
+        terminal.shows("^first$")
+        terminal.shows("^third$")
+        self.assertNotIn(b"second", terminal.text)
+
+    @quick
+    def test_keys_for_the_terminal_when_input_is_a_pipe(self):
+        terminal = self.terminal("--ask", "-c", "cat; read x </dev/tty; echo got $x",
+                                 document=self.settings(self.web),
+                                 before=("/bin/bash", "-c", 'echo piped | "$@"', "-"))
+        terminal.shows("^piped$")
+        terminal.line("word").shows("^got word$")
+        self.assertEqual(terminal.wait(), 0)
+
+    @quick
+    def test_a_pager_that_reads_a_pipe(self):
+        self.file("numbers", "".join(f"{i}\n" for i in range(3000)))
+        terminal = self.terminal("--ask", "-c", "less", document=self.settings(self.web),
+                                 before=("/bin/bash", "-c", 'cat numbers | "$@"', "-"))
+        terminal.shows("^22$")
+        terminal.type(" ").shows("45$")
+        terminal.type("q")
+        self.assertEqual(terminal.wait(10), 0)
+        self.assertEqual(terminal.modes(), terminal.before)
+
+    @quick
+    def test_a_pager_behind_a_pipe(self):
+        for count in (30, 200000):
+            terminal = self.terminal("--ask", "-c", f"seq {count}", document=self.settings(self.web),
+                                     before=("/bin/bash", "-c", '"$@" | less; echo over', "-"))
+            terminal.shows("^23$")
+            time.sleep(1)
+            for _ in range(3):
+                terminal.type("j")
+                time.sleep(0.1)
+            terminal.shows("26$")
+            terminal.type("q").shows("over$", 10)
+            terminal.wait()
+            self.assertEqual(terminal.modes(), terminal.before)
+
+    @quick
+    def test_lines_of_others_stay_lines(self):
+        terminal = self.terminal("--ask", "-c", "echo one; sleep 1; echo two", document=self.settings(self.web),
+                                 before=("/bin/bash", "-c", '"$@" | cat', "-"))
+        terminal.shows("^one$")
+        time.sleep(0.6)
+        self.assertTrue(terminal.modes()[1] & termios.OPOST)
+        terminal.shows("^two$")
+        terminal.wait()
+        self.assertIn(b"one\r\ntwo\r\n", terminal.text)
+
+    @quick
+    def test_into_the_foreground(self):
+        path = self.settings_file(self.settings(self.web))
+        terminal = Terminal(self.as_user("/bin/bash", "--norc", "--noprofile", "-i"), self.work,
+                            self.environment({"TERM": "vt100", "PS1": "P> ", "HISTFILE": ""}))
+        self.addCleanup(terminal.close)
+        terminal.shows("P> $")
+        terminal.line(f"{self.srt} --ask -s {path} -c 'echo up; read x; echo got $x; {self.fetched()}' &")
+        terminal.shows("^(P> )?up$")
+        terminal.line("fg").shows("read x; echo got")
+        time.sleep(1)
+        terminal.line("word").shows("^word$")
+        terminal.shows("^got word$")
+        self.question(terminal).line("o").shows("^hello$")
+        terminal.shows("P> $")
 
     def test_output_alone_is_the_terminal(self):
         terminal = self.terminal("--ask", "-c", f"cat; {self.fetched()}; ",
@@ -342,30 +547,3 @@ class Asked(OnTerminal):
 
 class AskedByBubblewrap(Asked):
     mounts = "bwrap"
-
-
-class NotAsked(BoxCase):
-    @quick
-    def test_without_a_terminal(self):
-        done = self.box("echo ran", options=["--ask"])
-        self.assertEqual((done.status, done.out), (1, ""))
-        self.assertEqual(done.err, "Error: --ask needs a terminal\n")
-        done = self.box("echo ran", options=["--ask", "--exit-codes", "strict"])
-        self.assertEqual((done.status, done.out), (125, ""))
-
-    def test_a_plan_needs_none(self):
-        done = self.box("echo ran", options=["--ask", "--print-plan"])
-        self.assertEqual(done.status, 0, done)
-
-    @quick
-    def test_one_source_of_answers(self):
-        document = self.settings(decider={"exec": "/bin/true"})
-        done = self.box("echo ran", document, options=["--ask"])
-        self.assertEqual((done.status, done.out), (1, ""))
-        self.assertEqual(done.err,
-                         "Error: --ask: the settings name a decider, and only one can answer\n")
-
-    def test_a_strict_list_leaves_nothing_to_ask(self):
-        document = self.settings(network={"strictAllowlist": True})
-        done = self.box("echo ran", document, options=["--ask", "--print-plan"])
-        self.assertIn("nothing is ever asked", done.err)

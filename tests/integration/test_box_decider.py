@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
 
 from harness import BoxCase, ExecDecider, UnixDecider, allow, deny, quick
 
@@ -75,15 +77,21 @@ class Decided(BoxCase):
     @quick
     def test_a_decider_that_cannot_be_had(self):
         for key, why in (({"exec": "/nowhere/decider"}, "No such file"),
-                         ({"exec": "/bin/true"}, ""),
+                         ({"exec": "/bin/true"}, "status 0"),
+                         ({"exec": "sh -c 'exit 3'"}, "status 3"),
                          ({"exec": "/bin/echo hello"}, "")):
             document = self.settings(decider=key)
             done = self.box("echo ran", document, options=["--exit-codes", "strict"])
             self.assertEqual((done.status, done.out), (125, ""), done)
-            self.assertRegex(done.err, rf"^Error: decider: .*{why}")
+            self.assertRegex(done.err, rf"\AError: decider: .*{why}.*\n\Z")
+
+    def test_no_hello(self):
+        done = self.box("echo ran", self.settings(decider={"exec": "sleep 60"}))
+        self.assertEqual((done.status, done.out), (1, ""), done)
+        self.assertRegex(done.err, r"\AError: decider: no hello.*\n\Z")
 
     def test_a_socket_that_nobody_listens_at(self):
-        done = self.box("echo ran", self.settings(decider={"unix": str(self.work / "none")}))
+        done = self.box("echo ran", self.settings(decider={"unix": str(self.folder("decider") / "none")}))
         self.assertEqual((done.status, done.out), (1, ""), done)
         self.assertRegex(done.err, "^Error: decider: .*No such file")
         self.assertGreater(done.seconds, 5)
@@ -129,16 +137,68 @@ class Decided(BoxCase):
     @quick
     def test_the_box_has_no_way_to_it(self):
         decider = self.decider()
-        path = self.work / "decider.sock"
-        os.rename(decider.path, path)
-        decider.path = str(path)
-        connect = ("import socket\ns = socket.socket(socket.AF_UNIX)\n"
-                   f"try: s.connect({str(path)!r}); print('in')\nexcept OSError as e: print('out')")
+        path = decider.path
+        connect = ("import socket\ntry: s = socket.socket(socket.AF_UNIX); "
+                   f"s.connect({path!r}); print('in')\nexcept OSError as e: print('out')")
         out = self.succeeds(f"{self.python(connect)}; rm {path} 2>/dev/null; mv {path} other 2>/dev/null; "
-                            f"echo x 2>/dev/null >{path}; curl -sS {self.url}",
-                            self.decided(decider, network={"allowAllUnixSockets": True}))
+                            f"echo x 2>/dev/null >{path}; curl -sS {self.url}", self.decided(decider))
         self.assertEqual(out, "out\nhello\n")
-        self.assertTrue(path.is_socket())
+        self.assertTrue(stat.S_ISSOCK(os.stat(path).st_mode))
+
+    @quick
+    def test_settings_by_which_the_command_could_stand_in_for_it(self):
+        """After a restart its socket is another node, which nothing hides from a box that is there."""
+        decider = self.decider()
+        named = self.work / "link"
+        named.symlink_to(decider.path)
+        for unix, document, why in (
+                (decider.path, {"network": {"allowAllUnixSockets": True}}, "allowAllUnixSockets"),
+                (self.work / "decider.sock", {}, "the command may write where"),
+                (self.work / "link", {}, "the command may write where"),
+                (self.folder("own") / "sock", {"write": [".", str(self.directory / "own")]}, "the command may write where"),
+                (self.work / "kept/decider.sock", {"deny_write": ["kept"]}, "No such file")):
+            self.folder("work/kept")
+            document = self.settings(self.web, decider={"unix": str(unix)}, **document)
+            begun = time.monotonic()
+            done = self.box("echo ran", document, options=["--exit-codes", "strict"])
+            self.assertEqual((done.status, done.out), (125, ""), (unix, document, done))
+            self.assertRegex(done.err, rf"\AError: decider.*{why}.*\n\Z")
+            self.assertEqual(time.monotonic() - begun > 5, why == "No such file")
+
+    @quick
+    def test_a_program_that_the_command_could_change(self):
+        """It runs outside of the box, and runs again."""
+        for name in ("decider.py", "rules.json", "kept/rules.json"):
+            (self.work / name).parent.mkdir(exist_ok=True)
+            (self.work / name).write_text("")
+            os.chmod(self.work / name, 0o777)
+        os.chmod(self.work / "kept", 0o777)
+        (self.work / "link").symlink_to("rules.json")
+        for command, options, reached in (
+                ("/usr/bin/python3 decider.py", {}, "decider.py"), ("./decider.py", {}, "./decider.py"),
+                ("/bin/true rules.json", {}, "rules.json"), ("/bin/true link", {}, "link"),
+                (f"/bin/true {self.work}/kept/rules.json", {}, f"{self.work}/kept/rules.json"),
+                ("/bin/true kept/rules.json rules.json", {"deny_write": ["kept"]}, "rules.json"),
+                ("/bin/true kept/rules.json", {"deny_write": ["kept"]}, None), ("/bin/true nothing", {}, None)):
+            with self.subTest(command):
+                document = self.settings(self.web, decider={"exec": command}, **options)
+                done = self.box("echo ran", document)
+                self.assertEqual((done.status, done.out), (1, ""), done)
+                if reached is not None:
+                    self.assertEqual(done.err, f"Error: decider.exec: the command may write {reached}, and could "
+                                     "decide for itself\n")
+                else:
+                    self.assertNotIn("may write", done.err)
+
+    def test_what_its_hello_allowed_ends_with_it(self):
+        decider = self.decider(decide=lambda m: None, allowed=["no.test"], asks=["connection"])
+        code = f"curl -s -o /dev/null -w '%{{http_code}}\n' {self.url}"
+        running = self.start_box(f"{code}; read x; {code}", self.decided(decider), stdin=subprocess.PIPE)
+        running.says("200\n")
+        decider.away()
+        running.process.stdin.write(b"\n")
+        running.process.stdin.close()
+        self.assertEqual(running.wait().out, "200\n503\n")
 
     def test_protocol_1_is_for_gateways(self):
         decider = self.decider()

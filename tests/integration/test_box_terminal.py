@@ -151,21 +151,23 @@ class NoTerminal(BoxCase):
         self.assertEqual(out, "True\n6\n")
 
 
-class Tmux(BoxCase):
+class OnTmux(BoxCase):
     def tmux(self, *command, check=True):
         return subprocess.run(self.as_user("tmux", "-S", self.home / "socket", "-f", "/dev/null",
                                            *command), check=check, env=self.environment({"TERM": "vt100"}),
                               cwd=self.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout.decode()
 
-    def shows(self, text):
+    def shows(self, text, window=0):
         end = time.monotonic() + 20
-        while text not in (screen := self.tmux("capture-pane", "-p")):
+        while text not in (screen := self.tmux("capture-pane", "-p", "-t", f":{window}")):
             self.assertLess(time.monotonic(), end, f"{text!r} never came; had {screen}")
             time.sleep(0.05)
 
     def keys(self, *keys):
         self.tmux("send-keys", *keys)
 
+
+class Tmux(OnTmux):
     def test_a_shell_in_tmux(self):
         self.tool("tmux")
         path = self.settings_file(self.settings())

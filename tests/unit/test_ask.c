@@ -30,7 +30,7 @@ struct fixture {
     struct decider *decider;
     struct client clients[CLIENTS];
     struct buf shown; /* since the last look */
-    int begun, ended;
+    int begun, ended, prompts, quits;
     bool background;
 };
 
@@ -51,6 +51,20 @@ static void on_show(void *ctx, const char *text, size_t n)
     assert_ptr_equal(ctx, &f);
     assert_int_equal(f.begun, f.ended + 1);
     assert_true(n != 0 && buf_append(&f.shown, text, n));
+}
+
+static void on_prompt(void *ctx, const char *text, size_t n)
+{
+    on_show(ctx, text, n);
+    f.prompts++;
+}
+
+static void on_quit(void *ctx)
+{
+    assert_ptr_equal(ctx, &f);
+    for (int i = 0; i < CLIENTS; i++) /* nobody goes on by a refusal before */
+        assert_true(f.clients[i].question == NULL || f.clients[i].answers == 0);
+    f.quits++;
 }
 
 static void on_end(void *ctx)
@@ -142,10 +156,15 @@ static int set_up_with(unsigned timeout_s)
     memset(&f, 0, sizeof f);
     f.loop = ev_loop_new(0);
     buf_init(&f.shown, TEXT_MAX);
-    const struct ask_options options = {
-        .loop = f.loop,
-        .timeout_s = timeout_s,
-        .screen = {.begin = on_begin, .show = on_show, .end = on_end, .ctx = &f}};
+    const struct ask_options options = {.loop = f.loop,
+                                        .timeout_s = timeout_s,
+                                        .command = "make all",
+                                        .screen = {.begin = on_begin,
+                                                   .show = on_show,
+                                                   .prompt = on_prompt,
+                                                   .end = on_end,
+                                                   .ctx = &f},
+                                        .quit = on_quit};
     f.decider = ask_new(&options);
     return 0;
 }
@@ -397,16 +416,57 @@ static void test_the_queue_is_bounded(void **state)
     memset(many, 0, sizeof many);
     for (int i = 0; i < ASK_OPEN_MAX; i++)
         ask(&many[i], "a.test", 443);
-    ask_as(&many[ASK_OPEN_MAX], "a.test", 443, NULL);
-    assert_null(many[ASK_OPEN_MAX].question);
+    ask(&many[ASK_OPEN_MAX], "a.test", 443);
+    ask(&f.clients[0], "a.test", 443);
+    decider_forget(f.clients[0].question);
     turn();
+    assert_denied(&many[ASK_OPEN_MAX], "too many questions are open", 0);
+    assert_int_equal(f.clients[0].answers, 0);
+    assert_shown("waiting: 1000 connections, 1000 of them for this answer");
     type("d");
     for (int i = 0; i < ASK_OPEN_MAX; i++)
         assert_denied(&many[i], "-", 0);
+    memset(&many[ASK_OPEN_MAX], 0, sizeof many[0]);
     ask(&many[ASK_OPEN_MAX], "a.test", 443);
     turn();
     type("o");
     assert_allowed(&many[ASK_OPEN_MAX], 0);
+}
+
+static void test_quitting(void **state)
+{
+    (void)state;
+    ask(&f.clients[0], "a.test", 443);
+    ask(&f.clients[1], "b.test", 443);
+    turn();
+    assert_shown("asked by: make all\n");
+    f.clients[1].asks_then = &f.clients[2];
+    type("q or not");
+    assert_int_equal(f.quits, 0);
+    type("q");
+    assert_int_equal(f.quits, 1);
+    for (int i = 0; i < 3; i++)
+        assert_denied(&f.clients[i], "the run was ended at a question", 0);
+    assert_int_equal(f.begun, 1);
+    assert_int_equal(f.ended, 1);
+    ask(&f.clients[3], "a.test", 443); /* nobody is asked any more */
+    ask(&f.clients[4], "a.test", 443);
+    ask_stop(f.decider);
+    turn();
+    assert_int_equal(f.clients[3].answers, 0);
+}
+
+static void test_one_prompt_for_each_try(void **state)
+{
+    (void)state;
+    ask(&f.clients[0], "a.test", 443);
+    turn();
+    assert_int_equal(f.prompts, 1);
+    type("what");
+    assert_int_equal(f.prompts, 2);
+    assert_shown("a.test:443 (connect) - o, r, d, n or q? ");
+    decider_forget(f.clients[0].question);
+    assert_int_equal(f.prompts, 2);
 }
 
 static void test_stopped(void **state)
@@ -457,6 +517,8 @@ int main(void)
         TEST(test_in_the_background),
         TEST(test_refusing_all),
         TEST(test_the_queue_is_bounded),
+        TEST(test_quitting),
+        TEST(test_one_prompt_for_each_try),
         TEST(test_stopped),
         TEST(test_requests_are_not_asked_about),
     };

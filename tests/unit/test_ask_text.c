@@ -19,47 +19,65 @@ static void assert_printable(const struct buf *text)
     }
 }
 
+static void put(struct buf *text, const char *host, const char *command)
+{
+    const struct ask_text asked = {.via = "http", .host = host, .port = 80, .command = command};
+    buf_clear(text);
+    ask_text_question(text, &asked);
+}
+
 static void test_question(void **state)
 {
     static const char expected[] =
         "srt: no rule decides about this destination. May it be reached?\n"
         "     o: once   r: for this run   d [reason]: no   n [reason]: not in this run\n"
-        "srt: example.org:443 (connect) - o, r, d or n? ";
+        "     q: no to everything, and end the command\n"
+        "     asked by: make\n"
+        "     waiting: 5 connections, 2 of them for this answer\n"
+        "     note: mind it\n"
+        "srt: example.org:443 (connect)";
+    const struct ask_text asked = {.via = "connect",
+                                   .host = "example.org",
+                                   .port = 443,
+                                   .command = "make",
+                                   .hint = "mind it",
+                                   .waiting = 5,
+                                   .waiting_here = 2};
     struct buf text;
     (void)state;
 
     buf_init(&text, TEXT_MAX);
-    ask_text_question(&text, "connect", "example.org", 443, NULL, 0);
+    ask_text_question(&text, &asked);
     assert_string_equal(buf_cstr(&text), expected);
     buf_clear(&text);
     ask_text_again(&text, "socks", "2001:db8::1", 22);
-    assert_string_equal(buf_cstr(&text), "srt: [2001:db8::1]:22 (socks) - o, r, d or n? ");
+    assert_string_equal(buf_cstr(&text), "srt: [2001:db8::1]:22 (socks)");
     buf_free(&text);
 }
 
-static void test_attribution(void **state)
+static void test_command(void **state)
 {
     static const struct {
-        const char *user, *shown; /* shown: NULL for nothing */
+        const char *command, *shown;
     } rows[] = {
-        {"srt.Y3VybCAtcyB4", "     asked by: curl -s x\n"},
-        {"srt.G1syShs=", "     asked by: ?[2J?\n"}, /* ESC [2J ESC */
-        {"srt.4oCuYQpi", "     asked by: ???a?b\n"},
-        {"srt", NULL},
-        {"srt.", NULL},
-        {"somebody", NULL},
+        {"curl -s x", "     asked by: curl -s x\n"},
+        {"\033[2J\033", "     asked by: ?[2J?\n"},
+        {"\xe2\x80\xae"
+         "a\x01"
+         "b",
+         "     asked by: ???a?b\n"},
+        {"for i in 1\ndo\t\rls", "     asked by: for i in 1 do  ls\n"},
+        {"", "     asked by: \n"},
     };
     struct buf text;
     (void)state;
 
     buf_init(&text, TEXT_MAX);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        buf_clear(&text);
-        ask_text_question(&text, "http", "h.test", 80, rows[i].user, strlen(rows[i].user));
+        put(&text, "h.test", rows[i].command);
         assert_printable(&text);
-        assert_int_equal(strstr(buf_cstr(&text), "asked by") != NULL, rows[i].shown != NULL);
-        if (rows[i].shown != NULL && strstr(buf_cstr(&text), rows[i].shown) == NULL)
-            fail_msg("%s: %s", rows[i].user, buf_cstr(&text));
+        if (strstr(buf_cstr(&text), rows[i].shown) == NULL)
+            fail_msg("%s: %s", rows[i].command, buf_cstr(&text));
     }
     buf_free(&text);
 }
@@ -69,49 +87,46 @@ static void test_nothing_steers_the_terminal(void **state)
 {
     static const char hostile[] = "a\033[2J\r\b\t\n\x7f\x9b\xc2\x9b\xe2\x80\xaeh";
     struct buf text;
-    char user[64] = "srt.";
     (void)state;
 
     buf_init(&text, TEXT_MAX);
     for (unsigned c = 1; c < 256; c++) {
         char host[] = {'h', (char)c, '.', 't', 0};
-        buf_clear(&text);
-        ask_text_question(&text, "http", host, 80, NULL, 0);
+        put(&text, host, host);
         assert_printable(&text);
         /* No line but those of the question itself. */
         size_t lines = 0;
         for (size_t i = 0; i < buf_len(&text); i++)
             lines += buf_data(&text)[i] == '\n';
-        assert_int_equal(lines, 2);
+        assert_int_equal(lines, 4);
     }
-    memcpy(user + 4, hostile, sizeof hostile);
-    ask_text_question(&text, hostile, hostile, 80, user, strlen(user));
+    put(&text, hostile, hostile);
+    ask_text_again(&text, hostile, hostile, 80);
     assert_printable(&text);
     buf_free(&text);
 }
 
-static void test_long_attribution_is_cut(void **state)
+static void test_a_long_command_is_cut(void **state)
 {
-    struct buf text, user;
+    struct buf text, command;
     (void)state;
 
     buf_init(&text, TEXT_MAX);
-    buf_init(&user, TEXT_MAX);
-    buf_puts(&user, "srt.");
+    buf_init(&command, TEXT_MAX);
     for (size_t i = 0; i < 32; i++)
-        buf_puts(&user, "YWFh"); /* aaa */
-    ask_text_question(&text, "http", "h.test", 80, buf_chars(&user), buf_len(&user));
-    buf_free(&user);
+        buf_puts(&command, "aaa");
+    put(&text, "h.test", buf_cstr(&command));
+    buf_free(&command);
     const char *at = strstr(buf_cstr(&text), "asked by: ");
     assert_non_null(at);
-    assert_int_equal(strspn(at + strlen("asked by: "), "a"), ASK_USER_SHOWN);
+    assert_int_equal(strspn(at + strlen("asked by: "), "a"), ASK_COMMAND_SHOWN);
     assert_non_null(strstr(at, "a...\n"));
     buf_free(&text);
 }
 
 static void test_answers(void **state)
 {
-    enum { ONCE = 1, RUN, NO, NEVER, UNCLEAR };
+    enum { ONCE = 1, RUN, NO, NEVER, QUIT, UNCLEAR };
     static const struct {
         const char *line;
         int meaning;
@@ -134,6 +149,10 @@ static void test_answers(void **state)
         {"d <b>", NO, "b"},
         {"d \xe2\x80\xae\xc2\x9b", NO, ""},
         {"d \xff", NO, "\xef\xbf\xbd"},
+        {"q", QUIT, ""},
+        {" quit ", QUIT, ""},
+        {"q now", UNCLEAR, ""},
+        {"Q", UNCLEAR, ""},
         {"", UNCLEAR, ""},
         {"   ", UNCLEAR, ""},
         {"O", UNCLEAR, ""},
@@ -158,6 +177,7 @@ static void test_answers(void **state)
         buf_clear(&reason);
         struct ask_answer a = ask_text_parse(rows[i].line, strlen(rows[i].line), &reason);
         int meaning = !a.clear  ? UNCLEAR
+                      : a.quit  ? QUIT
                       : a.allow ? (a.for_run ? RUN : ONCE)
                                 : (a.for_run ? NEVER : NO);
         if (meaning != rows[i].meaning || strcmp(buf_cstr(&reason), rows[i].reason) != 0)
@@ -200,9 +220,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_question),
-        cmocka_unit_test(test_attribution),
+        cmocka_unit_test(test_command),
         cmocka_unit_test(test_nothing_steers_the_terminal),
-        cmocka_unit_test(test_long_attribution_is_cut),
+        cmocka_unit_test(test_a_long_command_is_cut),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_nul_bytes_are_no_answer),
         cmocka_unit_test(test_long_reasons_are_cut_between_characters),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/executable.h"
 #include "launcher/dependencies.h"
 #include "launcher/explain.h"
 
@@ -112,7 +113,7 @@ static void test_the_search_path(void **state)
     assert_int_equal(chdir(f->directory), 0); /* where "." and "" would find one */
     for (size_t i = 0; i < COUNT(rows); i++) {
         set_path(f, rows[i].path);
-        char *found = dependencies_find(rows[i].name);
+        char *found = executable_find(rows[i].name);
         assert_int_equal(found != NULL, rows[i].found);
         if (found != NULL)
             assert_string_equal(found, expected);

@@ -141,12 +141,45 @@ static void test_errno_is_kept(void **state)
     assert_int_equal(number, ENOENT);
 }
 
+static void test_held(void **state)
+{
+    (void)state;
+    begin();
+    log_hold(true);
+    log_warning("one");
+    assert_string_equal(end(), "");
+    begin();
+    log_hold(false);
+    assert_string_equal(end(), "srt: warning: one\n");
+    begin();
+    log_hold(false);
+    assert_string_equal(end(), "");
+    /* What there is no room for is lost, and nothing else. */
+    log_hold(true);
+    for (int i = 0; i < 10000; i++)
+        log_warning("%d", i);
+    begin();
+    log_hold(false);
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    close(capture[1]);
+    int lines = 0;
+    while (recv(capture[0], captured, sizeof captured, 0) > 0)
+        lines++;
+    close(capture[0]);
+    assert_in_range(lines, 1, 9999);
+    begin();
+    log_warning("two");
+    assert_string_equal(end(), "srt: warning: two\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_debug_off),    cmocka_unit_test(test_debug_on),
-        cmocka_unit_test(test_prefixes),     cmocka_unit_test(test_hostile_bytes),
-        cmocka_unit_test(test_long_message), cmocka_unit_test(test_errno_is_kept),
+        cmocka_unit_test(test_held),          cmocka_unit_test(test_debug_off),
+        cmocka_unit_test(test_debug_on),      cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_hostile_bytes), cmocka_unit_test(test_long_message),
+        cmocka_unit_test(test_errno_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "tests/unit/remote_fixture.h"
 #include "tests/unit/scripted_decider.h"
 
@@ -208,8 +209,6 @@ static void test_cannot_start(void **state)
         const char *command, *why;
     } cases[] = {
         {"/nowhere/decider x", "cannot start /nowhere/decider: No such file or directory"},
-        {"no-such-program-anywhere", "cannot start no-such-program-anywhere: No such file or "
-                                     "directory"},
         {"/etc/passwd", "cannot start /etc/passwd: Permission denied"},
         {"/tmp x", "cannot start /tmp: Permission denied"},
     };
@@ -226,6 +225,60 @@ static void test_cannot_start(void **state)
         t.d = NULL;
     }
     assert_int_equal(t.ready, 0);
+}
+
+/* PATH is looked through once, without the directories that anybody may have filled. */
+static void test_not_on_path(void **state)
+{
+    static const char program[] = "#!/bin/sh\nexit 1\n";
+    char directory[] = "/tmp/srt-test-XXXXXX", *before = mem_dup(getenv("PATH"));
+    char *here = getcwd(NULL, 0);
+    struct buf error;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(chdir(directory), 0);
+    int fd = open("decider-of-here", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert_int_equal(write(fd, program, sizeof program - 1), sizeof program - 1);
+    close(fd);
+    setenv("PATH", ".::/usr/bin", 1);
+    buf_init(&error, 1024);
+    t.o.exec = "decider-of-here x";
+    assert_null(remote_new(&t.o, &error));
+    assert_string_equal(buf_cstr(&error), "cannot start decider-of-here: it is not on PATH");
+    buf_free(&error);
+    setenv("PATH", before, 1);
+    assert_int_equal(unlink("decider-of-here"), 0);
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(rmdir(directory), 0);
+    free(before);
+    free(here);
+}
+
+/* Before its hello: how it ended, where it did so by itself. */
+static void test_ends_at_once(void **state)
+{
+    static const struct {
+        const char *command, *why;
+    } cases[] = {
+        {"sh -c 'exit 3'", "; it ended with status 3"},
+        {"sh -c 'kill -9 $$'", "; it was ended by SIGKILL"},
+        {"sh -c 'exec >&- <&-; sleep 9'", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        t.away = 0;
+        begin_program(cases[i].command);
+        run_until(&t.away, 1);
+        if (cases[i].why != NULL)
+            assert_non_null(strstr(t.why, cases[i].why));
+        else
+            assert_null(strstr(t.why, "; it"));
+        assert_true(strlen(t.why) > strlen("; it ended with status 3"));
+        remote_free(t.d);
+        t.d = NULL;
+    }
 }
 
 static void test_bad_command_line(void **state)
@@ -372,6 +425,7 @@ int main(int argc, char **argv)
         REMOTE_TEST(test_restart),           REMOTE_TEST(test_ends_inside_frame),
         REMOTE_TEST(test_ends_before_hello), REMOTE_TEST(test_pauses_grow),
         REMOTE_TEST(test_no_hello),          REMOTE_TEST(test_cannot_start),
+        REMOTE_TEST(test_not_on_path),       REMOTE_TEST(test_ends_at_once),
         REMOTE_TEST(test_bad_command_line),  REMOTE_TEST(test_found_in_path),
         REMOTE_TEST(test_free_is_quick),     REMOTE_TEST(test_free_at_once),
         REMOTE_TEST(test_stubborn),          REMOTE_TEST(test_group_is_signalled),

@@ -12,7 +12,9 @@ import time
 
 from .client import WAIT
 
-ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+# Sequences that end, others of two or three bytes, and control characters between lines.
+ESCAPES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(?:\a|\x1b\\)|\x1bP.*?\x1b\\\x1b\\"
+                     rb"|\x1b[()]?[0-Z\\<=>]|[\r\x0e\x0f\x18]", re.S)
 
 
 class Terminal:
