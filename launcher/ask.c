@@ -1,6 +1,5 @@
 #include "launcher/ask.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +21,8 @@ struct question {
     bool due; /* it is being answered, with others */
     char *host, *via;
     uint16_t port;
-    const char *refused;   /* why nobody is asked; NULL: it is open */
-    struct question *next; /* of those that are refused */
+    const char *refused;           /* why nobody is asked; NULL: it is open */
+    struct question *next, **link; /* of those that are refused; link NULL: it is open */
     decider_answer *answer;
     void *ctx;
     ev_timer deadline;
@@ -70,21 +69,20 @@ static void take_from_open(struct ask *a, const struct question *q)
         a->open[i] = a->open[i + 1];
 }
 
-static void take_from_refused(struct ask *a, const struct question *q)
+/* The first of those that are refused, taken from them; NULL: there is none. */
+static struct question *pop_refused(struct ask *a)
 {
-    struct question **at = &a->refused;
-
-    while (*at != q)
-        at = &(*at)->next;
-    *at = q->next;
+    struct question *q = a->refused;
+    if (q != NULL)
+        a->refused = q->next;
+    if (a->refused != NULL)
+        a->refused->link = &a->refused;
+    return q;
 }
 
+/* One that was taken from its list. */
 static void free_question(struct question *q)
 {
-    if (q->refused != NULL)
-        take_from_refused(q->ask, q);
-    else
-        take_from_open(q->ask, q);
     ev_timer_stop(q->ask->options.loop, &q->deadline);
     free(q->host);
     free(q->via);
@@ -162,8 +160,10 @@ static void answer_open(struct ask *a, const char *host, uint16_t port,
 
     for (size_t i = 0; i < a->count; i++)
         a->open[i]->due = host == NULL || is_about(a->open[i], host, port);
-    while ((q = first_due(a)) != NULL)
+    while ((q = first_due(a)) != NULL) {
+        take_from_open(a, q);
         answer_question(q, v);
+    }
 }
 
 static void deny_open(struct ask *a, const char *host, uint16_t port, const char *reason)
@@ -179,11 +179,11 @@ static void on_refusals(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)loop;
     (void)revents;
 
-    while (a->refused != NULL && !a->stopped) {
-        assert(a->refused->refused != NULL);
+    struct question *q;
+    while (!a->stopped && (q = pop_refused(a)) != NULL) {
         const struct decider_verdict no = {
-            .action = DECIDER_DENY, .status = FORBIDDEN, .reason = a->refused->refused};
-        answer_question(a->refused, &no);
+            .action = DECIDER_DENY, .status = FORBIDDEN, .reason = q->refused};
+        answer_question(q, &no);
     }
 }
 
@@ -198,6 +198,7 @@ static void on_late(struct ev_loop *loop, ev_timer *timer, int revents)
     snprintf(reason, sizeof reason, "nobody answered in %u s", a->options.timeout_s);
     const struct decider_verdict no = {
         .action = DECIDER_DENY, .status = FORBIDDEN, .reason = reason};
+    take_from_open(a, q);
     answer_question(q, &no);
     take_down_unless_wanted(a, "\nsrt: (denied: nobody answered)\n");
     schedule(a);
@@ -372,6 +373,9 @@ static struct decider_question *ask_connection(struct decider *d,
     if (a->quit || a->count >= ASK_OPEN_MAX) {
         q->refused = a->quit ? ended : too_many;
         q->next = a->refused;
+        if (q->next != NULL)
+            q->next->link = &q->next;
+        q->link = &a->refused;
         a->refused = q;
         if (!ev_is_active(&a->refusals)) {
             ev_timer_set(&a->refusals, 0, 0);
@@ -416,6 +420,12 @@ static void forget(struct decider_question *question)
     struct question *q = (struct question *)question;
     struct ask *a = q->ask;
 
+    if (q->link == NULL)
+        take_from_open(a, q);
+    else
+        *q->link = q->next;
+    if (q->next != NULL)
+        q->next->link = q->link;
     free_question(q);
     take_down_unless_wanted(a, "\nsrt: (no longer needed)\n");
     schedule(a);
@@ -454,11 +464,9 @@ void ask_free(struct decider *d)
         return;
     ask_stop(d);
     while (a->count != 0)
-        free_question(a->open[a->count - 1]);
-    while (a->refused != NULL) {
-        assert(a->refused->refused != NULL);
-        free_question(a->refused);
-    }
+        free_question(a->open[--a->count]);
+    for (struct question *q; (q = pop_refused(a)) != NULL;)
+        free_question(q);
     for (struct remembered *m = a->remembered, *next; m != NULL; m = next) {
         next = m->next;
         free(m->host);
