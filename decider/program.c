@@ -26,6 +26,7 @@ struct program {
     ev_io started;      /* active until it is known */
     ev_io ended;        /* its pidfd, or not active */
     ev_timer look;      /* without one */
+    ev_child reaped;    /* the default loop reaps children by itself, and tells how they ended */
     ev_timer next_step; /* while it is stopped: the next signal */
 };
 
@@ -41,8 +42,8 @@ static bool is_gone(struct program *p)
         result = waitid(P_PIDFD, (id_t)p->it.pidfd, &info, WEXITED | WNOHANG);
     else
         result = waitid(P_PID, (id_t)p->it.pid, &info, WEXITED | WNOHANG);
-    /* ECHILD: somebody else has reaped it. */
-    p->gone = result == 0 ? info.si_pid != 0 : errno == ECHILD;
+    /* ECHILD: somebody else has reaped it; when it was the loop, that says so in a moment. */
+    p->gone = result == 0 ? info.si_pid != 0 : errno == ECHILD && !ev_is_active(&p->reaped);
     if (result == 0 && p->gone) {
         p->code = info.si_code;
         p->status = info.si_status;
@@ -66,6 +67,8 @@ static void stop_watching(struct program *p)
     ev_io_stop(p->o.loop, &p->ended);
     ev_timer_stop(p->o.loop, &p->look);
     ev_timer_stop(p->o.loop, &p->next_step);
+    if (ev_is_active(&p->reaped))
+        ev_child_stop(p->o.loop, &p->reaped);
 }
 
 static void tell_started(struct program *p)
@@ -101,6 +104,17 @@ static void on_ended(struct ev_loop *loop, ev_io *io, int revents)
     tell_if_gone(io->data);
 }
 
+static void on_reaped(struct ev_loop *loop, ev_child *child, int revents)
+{
+    struct program *p = child->data;
+    (void)loop;
+    (void)revents;
+    p->gone = true;
+    p->code = WIFEXITED(child->rstatus) ? CLD_EXITED : CLD_KILLED;
+    p->status = WIFEXITED(child->rstatus) ? WEXITSTATUS(child->rstatus) : WTERMSIG(child->rstatus);
+    tell_if_gone(p);
+}
+
 static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     (void)loop;
@@ -131,7 +145,10 @@ struct program *program_start(const struct program_options *o, int *stream)
     ev_io_init(&p->ended, on_ended, it.pidfd, EV_READ);
     ev_timer_init(&p->look, on_look, LOOK_MS / 1e3, LOOK_MS / 1e3);
     ev_timer_init(&p->next_step, on_next_step, stop_s, stop_s);
-    p->started.data = p->ended.data = p->look.data = p->next_step.data = p;
+    ev_child_init(&p->reaped, on_reaped, it.pid, 0);
+    p->started.data = p->ended.data = p->look.data = p->next_step.data = p->reaped.data = p;
+    if (ev_is_default_loop(o->loop))
+        ev_child_start(o->loop, &p->reaped);
     ev_io_start(o->loop, &p->started);
     if (it.pidfd >= 0)
         ev_io_start(o->loop, &p->ended);

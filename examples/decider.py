@@ -12,7 +12,7 @@ import json
 import struct
 import sys
 
-ALLOWED = ["api.example.com"]  # hosts that may be asked about at all, e.g. "*.example.org:443"
+ALLOWED = ["api.example.com"]  # protocol 1: what may be asked about at all, e.g. "*.example.org:443"
 DENIED = []
 SHOW = 65536  # bytes of a note that are looked at
 ALLOW = {"action": "allow"}
@@ -79,7 +79,8 @@ def main():
     if hello not in ({"t": "hello", "proto": 1}, {"t": "hello", "proto": 2}):
         raise ValueError("no hello first")
     asks = {"asks": ["connection", "request"]} if hello["proto"] == 2 else {}
-    write({**hello, **asks, "allowedDomains": ALLOWED, "deniedDomains": DENIED})
+    allowed = ALLOWED if hello["proto"] == 1 else []  # protocol 2 does not ask about what is listed
+    write({**hello, **asks, "allowedDomains": allowed, "deniedDomains": DENIED})
     waiting = {}  # requests by id, until their bodies come; a client that goes away leaves its own
     while (m := read()) is not None:
         if m["t"] == "body":

@@ -187,6 +187,12 @@ static void watch_signal(struct gateway *g, ev_signal *signal, int number,
 
 void gateway_serve(struct gateway *g)
 {
+    const char *port_file = g->options->port_file;
+    if (port_file != NULL &&
+        !port_file_write(port_file, g->listeners, g->listener_count, &g->failure)) {
+        ev_break(g->loop, EVBREAK_ALL);
+        return;
+    }
     g->serving = true;
     for (size_t i = 0; i < g->listener_count; i++) {
         fprintf(stderr, "srt proxy: serving %s\n", g->listeners[i]->address);
@@ -202,8 +208,6 @@ static bool open_all(struct gateway *g, struct buf *error)
     return open_core(g, error) && open_listeners(g, o, error) &&
            self_parent_absent(g->worker->snapshot->routes, g->listeners, g->listener_count,
                               g->worker->dialer.interfaces, error) &&
-           (o->port_file == NULL ||
-            port_file_write(o->port_file, g->listeners, g->listener_count, error)) &&
            gateway_watch_lifeline(g, error) && gateway_open_decider(g, error);
 }
 
@@ -217,7 +221,8 @@ static int run(struct gateway *g)
     /* Without a decider's word nothing may pass, so nobody is let in before it. */
     if (g->decider == NULL)
         gateway_serve(g);
-    ev_run(g->loop, 0);
+    if (g->serving || g->decider != NULL)
+        ev_run(g->loop, 0);
     if (g->stopped_by == NULL)
         return fail(buf_cstr(&g->failure));
     fprintf(stderr, "srt proxy: stopped (%s)\n", g->stopped_by);

@@ -78,7 +78,9 @@ static void on_away(void *ctx, const char *why, bool final)
         buf_printf(&g->failure, "decider: %s", why);
         gateway_stop(g, buf_cstr(&g->failure), false);
     } else if (ev_now(g->loop) >= g->next_warning) {
-        log_warning("decider: %s", why);
+        log_warning("decider: %s; %s", why,
+                    g->serving ? "what it has to answer is refused while it is away"
+                               : "connections are accepted once it has said hello");
         g->next_warning = ev_now(g->loop) + WARNING_PAUSE_S;
     }
 }

@@ -112,11 +112,13 @@ struct snapshot *gateway_snapshot(const struct gateway *g, const struct decider_
 {
     const struct gateway_options *o = g->options;
     struct decider_lists with = {.proxy_only = g->proxy_only};
+    /* A host that hands out descriptors means them, and not what its own environment says. */
+    bool environment = o->settings != NULL || !g->proxy_only;
     if (lists != NULL) {
         with = *lists;
         with.proxy_only = g->proxy_only;
     }
-    struct snapshot *s = snapshot_build_with(g->document, use_of(g), o->settings != NULL,
+    struct snapshot *s = snapshot_build_with(g->document, use_of(g), environment,
                                              g->proto != 0 ? &with : NULL, warnings, error);
     if (s == NULL)
         return NULL;
