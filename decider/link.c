@@ -14,9 +14,6 @@
 #include "decider/link_questions.h"
 #include "decider/link_queue.h"
 
-/* For so long after it took bytes a decider whose queue is full is busy. */
-static const double BUSY_S = 1;
-
 enum link_state {
     LINK_HELLO,  /* the decider's hello, and nothing else, may come */
     LINK_READY,  /* questions go out, verdicts come in */
@@ -34,7 +31,6 @@ struct link {
     struct link_late late;
     size_t held;   /* bytes reserved by all questions */
     int64_t known; /* the newest id when the bytes being read came */
-    double taken;  /* when it last took bytes */
     size_t coming; /* of them, those of bodies that are being read */
     struct buf in; /* start of a frame that is not complete */
     struct link_queue queue;
@@ -351,11 +347,8 @@ const uint8_t *link_output(struct link *l, size_t *n)
 
 void link_written(struct link *l, size_t n)
 {
-    if (!is_open(l))
-        return;
-    link_queue_written(&l->queue, n);
-    if (n != 0)
-        l->taken = l->now;
+    if (is_open(l))
+        link_queue_written(&l->queue, n);
 }
 
 static void check_queue(struct link *l)
@@ -385,20 +378,10 @@ static struct decider_question *asked(struct link *l, enum link_stage stage, dou
     return &q->head;
 }
 
-/* One that takes what it is given is busy, not dead: clients that ask for much get no answer, and
- * do not end the link for others. */
-static bool is_busy(const struct link *l)
-{
-    return l->queue.size > LINK_QUEUE_MAX - FRAME_MAX - FRAME_HEAD && l->now - l->taken < BUSY_S;
-}
-
 /* The id for a question of this kind, 0: it cannot be asked. */
-static int64_t id_to_ask(struct link *l, unsigned kind, double now)
+static int64_t id_to_ask(struct link *l, unsigned kind)
 {
     if (l->state != LINK_READY || (l->asks & kind) == 0)
-        return 0;
-    note_time(l, now);
-    if (is_busy(l))
         return 0;
     int64_t id = link_late_next_id(&l->late);
     if (id == 0)
@@ -409,7 +392,7 @@ static int64_t id_to_ask(struct link *l, unsigned kind, double now)
 struct decider_question *link_ask_connection(struct link *l, const struct decider_connection *c,
                                              double now, decider_answer *answer, void *ctx)
 {
-    int64_t id = id_to_ask(l, DECIDER_CONNECTIONS, now);
+    int64_t id = id_to_ask(l, DECIDER_CONNECTIONS);
     if (id == 0 || connection_write(link_queue_begin(&l->queue), id, c) != NULL)
         return NULL;
     return asked(l, LINK_CONNECTION, now, answer, ctx);
@@ -420,7 +403,7 @@ struct decider_question *link_ask_request(struct link *l, const struct decider_r
                                           void *ctx)
 {
     *refused = NULL;
-    int64_t id = id_to_ask(l, DECIDER_REQUESTS, now);
+    int64_t id = id_to_ask(l, DECIDER_REQUESTS);
     if (id == 0)
         return NULL;
     *refused = request_write(link_queue_begin(&l->queue), id, r);

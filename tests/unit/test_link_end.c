@@ -132,54 +132,6 @@ static void unread_questions_kill(void **state)
     script_free(s);
 }
 
-static void take(struct script *s, size_t most)
-{
-    size_t n;
-    if (link_output(s->link, &n) != NULL)
-        link_written(s->link, n < most ? n : most);
-}
-
-/* Those who ask for more than it can take get no answer; the others keep theirs. */
-static void a_busy_decider_is_not_killed(void **state)
-{
-    (void)state;
-    enum { SIZE = 1000000 };
-    struct script *s = script_ready(1);
-    char *target = mem_alloc(SIZE);
-    unsigned asked = 0;
-
-    memset(target, 'a', SIZE);
-    memcpy(target, "/?", 2);
-    assert_true(script_ask(s, 1));
-    while (script_ask_long(s, 0, target, SIZE)) {
-        script_forget(s, 0);
-        take(s, 10);
-        asked++;
-    }
-    assert_in_range(asked, LINK_QUEUE_MAX / SIZE - 2, LINK_QUEUE_MAX / SIZE);
-    assert_null(s->played[0].refused);
-    script_tick(s);
-    script_assert_alive(s);
-    script_say(s, "{\"t\":\"verdict\",\"id\":1,\"action\":\"allow\"}");
-    script_assert_final(s, 1, DECIDER_ALLOW);
-    for (unsigned i = 0; i < 100; i++)
-        take(s, SIZE_MAX);
-    assert_true(script_ask_long(s, 0, target, SIZE));
-    script_forget(s, 0);
-    /* And then it takes nothing more. */
-    script_pass(s, 2);
-    asked = 0;
-    while (script_ask_long(s, 0, target, SIZE)) {
-        script_forget(s, 0);
-        asked++;
-    }
-    assert_true(asked > 0);
-    script_tick(s);
-    assert_true(link_is_dead(s->link));
-    free(target);
-    script_free(s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,7 +141,6 @@ int main(void)
         cmocka_unit_test(doomed_link_reads_no_more),
         cmocka_unit_test(first_reason_is_kept),
         cmocka_unit_test(unread_questions_kill),
-        cmocka_unit_test(a_busy_decider_is_not_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
