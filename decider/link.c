@@ -30,8 +30,8 @@ struct link {
     struct link_questions questions;
     struct link_late late;
     size_t held;   /* bytes reserved by all questions */
-    int64_t known; /* the newest id when the bytes being read came */
     size_t coming; /* of them, those of bodies that are being read */
+    int64_t known; /* the newest id when the bytes being read came */
     struct buf in; /* start of a frame that is not complete */
     struct link_queue queue;
     char why[192]; /* of its death */

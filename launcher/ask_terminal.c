@@ -19,7 +19,7 @@ enum {
     DRAIN_MS = 1000
 };
 
-/* How often a terminal is looked at that is somebody else's for now. */
+/* How often a terminal is looked at while it is somebody else's. */
 static const double LOOK_S = 0.5;
 /* Who is started together with srt has this long to take the terminal. */
 static const double YIELD_S = 0.3;
@@ -181,7 +181,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-/* False when the terminal takes no more for now. */
+/* False when the terminal takes no more just now. */
 static bool write_queue(struct ask_terminal *t)
 {
     while (buf_len(&t->queue) != 0) {

@@ -196,7 +196,7 @@ class Link:
 class Decider:
     """A decider that is given to a proxy by `args` and `pass_fds`, then told with started().
 
-    decide(message): a verdict, several, bytes, or None: nothing (for now). `hello` replaces the one
+    decide(message): a verdict, several, bytes, or None: nothing yet. `hello` replaces the one
     made of the lists; False: none is sent. pipes: two pipes instead of a socket.
     """
 
