@@ -4,7 +4,8 @@
 usage: run.py [--quick] [--match TEXT] [--jobs N]
 
 Prints each failing test with its output, then "N passed, N failed". With CI set, a skipped test is
-a failed one: nothing may be missing there.
+a failed one: nothing may be missing there. For root each module has a network of its own, so that
+no port or sysctl of one meets another's.
 """
 
 import argparse
@@ -16,11 +17,22 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import unittest
 
 HERE = pathlib.Path(__file__).parent
 MODULE_SECONDS = 900
+# Loopback, and one address that is not, with a route to everywhere that leads nowhere.
+OWN_NETWORK = ("unshare", "--net", "sh", "-ec", """
+    ip link set lo up
+    ip link add own type veth peer name none
+    ip address add 10.99.0.1/24 dev own
+    ip link set own up
+    ip link set none up
+    ip route add default via 10.99.0.254
+    exec "$@"
+""", "sh")
 
 
 def tests_of(suite):
@@ -102,10 +114,22 @@ def child(module, args):
         suite.run(Result(out))
 
 
-def run_module(module, args):
+def own_network():
+    """What a command is prefixed with to have one; nothing where that cannot be."""
+    if os.geteuid() != 0:
+        return ()
+    try:
+        done = subprocess.run([*OWN_NETWORK, "true"], stdin=subprocess.DEVNULL, capture_output=True)
+    except OSError:
+        return ()
+    return OWN_NETWORK if done.returncode == 0 else ()
+
+
+def run_module(module, args, network):
     """(passed, failed, text of the failures)"""
+    begun = time.monotonic()
     with tempfile.NamedTemporaryFile("r", prefix="srt-results-") as results:
-        command = [sys.executable, "-B", __file__, "--child", module, "--results", results.name,
+        command = [*network, sys.executable, "-B", __file__, "--child", module, "--results", results.name,
                    "--match", args.match]
         if args.quick:
             command.append("--quick")
@@ -129,6 +153,8 @@ def run_module(module, args):
         if status != 0:
             failed += 1
             text += f"FAILED {module}: exit status {status}\n{output}\n"
+        if args.times:
+            print(f"{module}: {time.monotonic() - begun:.0f} s", flush=True)
         return passed, failed, text
 
 
@@ -136,7 +162,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--match", default="")
-    parser.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2))
+    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 2))
+    parser.add_argument("--times", action="store_true", help="how long each module took")
     parser.add_argument("--child")
     parser.add_argument("--results")
     args = parser.parse_args()
@@ -145,9 +172,10 @@ def main():
         return 0
     passed = failed = 0
     names = []
+    network = own_network()
     modules = sorted(p.stem for p in HERE.glob("test_*.py"))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for ok, bad, text in pool.map(lambda m: run_module(m, args), modules):
+        for ok, bad, text in pool.map(lambda m: run_module(m, args, network), modules):
             passed += ok
             failed += bad
             names += [line for line in text.splitlines() if line.startswith("FAILED ")]

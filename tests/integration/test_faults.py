@@ -131,7 +131,7 @@ class Clients(Faults):
                         if how == "half_close":
                             client.half_close()
                         elif how == "shutdown both":
-                            client.sock.shutdown(socket.SHUT_RDWR)
+                            client.shutdown(socket.SHUT_RDWR)
                         if how == "reset":
                             client.reset()
                         else:

@@ -4,7 +4,7 @@ that was not judged. Chapter 10 sections 3 to 6, chapter 20 sections 4 to 6."""
 import ipaddress
 import threading
 
-from harness import DROP, NXDOMAIN, REFUSED, SERVFAIL, Answer, Case, Origin, socks_request
+from harness import DROP, NXDOMAIN, REFUSED, SERVFAIL, Answer, Case, Origin, free_port, socks_request
 from harness.resources import until
 
 # Verdicts: what each way in says, as (HTTP statuses, X-Proxy-Error tokens, SOCKS replies).
@@ -39,11 +39,11 @@ class Counted(Origin):
 class Ways(Case):
     def setUp(self):
         super().setUp()
-        self.upstream = self.counted()
-        self.port = self.upstream.port
         # Where nothing may ever arrive: the same port of addresses that no rule lets through.
-        self.forbidden = [self.counted(host=host, port=self.port)
-                          for host in ("127.0.0.1", "127.0.0.9", "::1")]
+        forbidden = ("127.0.0.1", "127.0.0.9", "::1")
+        self.port = free_port("127.0.0.5", "127.0.0.6", *forbidden)
+        self.upstream = self.counted(port=self.port)
+        self.forbidden = [self.counted(host=host, port=self.port) for host in forbidden]
 
     def counted(self, **kw):
         origin = Counted(**kw)

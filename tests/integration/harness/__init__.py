@@ -10,8 +10,9 @@ from .decider_case import DecidedProxy, DeciderCase
 from .decider_two import TwoCase
 from .dns import DROP, NXDOMAIN, REFUSED, SERVFAIL, Answer, DnsServer
 from .forward import Forward
-from .nginx import Nginx, free_port, wait_for_port
+from .nginx import Nginx
 from .origin import Conn, HttpOrigin, Origin, Request, answer, echo, hello
+from .ports import free_port, wait_for_port
 from .proxy import SRT, TOKEN, Proxy, clean_environment, port_of, run_srt, settings
 from .ssh import Sshd
 from .tls import TlsCase, TlsSocket

@@ -9,6 +9,7 @@ import unittest
 from .client import Client
 from .dns import DnsServer
 from .origin import HttpOrigin, Origin
+from .ports import free_port
 from .proxy import Proxy, settings
 
 NAMES = ("ok.test", "two.test", "*.wild.test")
@@ -56,9 +57,7 @@ class Case(unittest.TestCase):
 
     def closed_port(self, host="127.0.0.5"):
         """A port of HOST that nothing listens on."""
-        origin = Origin(lambda conn: None, host=host)
-        origin.close()
-        return origin.port
+        return free_port(host)
 
     def proxy(self, *origins, allowed=NAMES, denied=(), limits=None, timeouts=None, token=False,
               dns=None, args=(), env=None, listen=("127.0.0.1:0",), pass_fds=(), **network):

@@ -5,6 +5,8 @@ import socket
 import struct
 import threading
 
+from .ports import free_port
+
 TYPES = {"A": 1, "CNAME": 5, "AAAA": 28}
 NAMES = {v: k for k, v in TYPES.items()}
 NOERROR, SERVFAIL, NXDOMAIN, REFUSED = 0, 2, 3, 5
@@ -47,18 +49,10 @@ class DnsServer:
     """Names it was told of answer; others are NXDOMAIN. Every query is kept in `queries`."""
 
     def __init__(self, host="127.0.0.1", port=0):
-        while True:
-            self.tcp = socket.create_server((host, port))
-            self.port = self.tcp.getsockname()[1]
-            self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            try:
-                self.udp.bind((host, self.port))
-                break
-            except OSError:
-                self.tcp.close()
-                self.udp.close()
-                if port:
-                    raise
+        self.port = port or free_port(host)
+        self.tcp = socket.create_server((host, self.port))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((host, self.port))
         self.host = host
         self.lock = threading.Lock()
         self.scripts = {}

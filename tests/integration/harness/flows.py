@@ -63,7 +63,7 @@ class Flow:
         try:
             # Its thread may be inside a call on the socket, where a close would not be noticed.
             self.client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.client.sock.shutdown(socket.SHUT_RDWR)
+            self.client.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # it has just ended by itself
         self.gate.open()

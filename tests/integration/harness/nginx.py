@@ -2,12 +2,11 @@
 
 import os
 import pathlib
-import socket
 import subprocess
-import time
 
 from .case import Case
 from .client import WAIT
+from .ports import free_port, wait_for_port
 
 CONF = """
 {user}
@@ -70,20 +69,3 @@ class Nginx:
     def close(self):
         self.process.terminate()
         self.process.wait(WAIT)
-
-
-def free_port(host):
-    with socket.create_server((host, 0)) as s:
-        return s.getsockname()[1]
-
-
-def wait_for_port(host, port, process):
-    """Until something listens there, or the process ended."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            socket.create_connection((host, port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.02)
-    raise AssertionError(f"nothing listens on {host}:{port}")

@@ -1,11 +1,22 @@
 """Origins: servers in threads that record what reaches them and answer from a script."""
 
+import errno
 import socket
 import ssl
 import struct
 import threading
 
 from .client import WAIT, Closed, Reader
+
+
+def half_close(sock):
+    """Ends what is sent. That the peer reset the connection before is a ConnectionError too."""
+    try:
+        sock.shutdown(socket.SHUT_WR)
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise ConnectionResetError(*error.args) from None
+        raise
 
 
 class Conn:
@@ -37,7 +48,7 @@ class Conn:
         return data
 
     def half_close(self):
-        self.sock.shutdown(socket.SHUT_WR)
+        half_close(self.sock)
 
     def reset(self):
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

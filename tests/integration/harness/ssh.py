@@ -5,7 +5,7 @@ import os
 import pathlib
 import subprocess
 
-from .nginx import free_port, wait_for_port
+from .ports import free_port, wait_for_port
 
 
 class Sshd:

@@ -10,7 +10,7 @@ import threading
 
 from .case import Case
 from .client import WAIT
-from .nginx import free_port, wait_for_port
+from .ports import free_port, wait_for_port
 from .origin import Origin
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
