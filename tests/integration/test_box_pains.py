@@ -168,7 +168,6 @@ class ManyReads(BoxCase):
         done = self.box("echo hello; cat secret/* ; cat secret/77.txt",
                         self.settings(deny_read=["secret/**"]))
         self.assertEqual(done.out, "hello\n")
-        self.assertLess(done.seconds, 3)
 
     def test_a_pattern_that_matches_twenty_thousand(self):
         for number in range(10000):
@@ -184,7 +183,6 @@ class ManyReads(BoxCase):
             self.assertRegex(done.err, r"\b\d+ bwrap arguments\b")
         else:
             self.assertEqual(done.out, "hello\n", done)
-            self.assertLess(done.seconds, 15)
 
 
 class ManyReadsByBubblewrap(ManyReads):

@@ -57,7 +57,6 @@ class Signals(BoxCase):
                     (running.signal_group if group else running.signal)(number)
                     done = running.wait()
                     self.assertEqual((done.status, done.out), (3, "up\nT\n"), done)
-                    self.assertLess(done.seconds, GRACE)
         self.assertEqual(self.listing(), set())
 
     @quick
@@ -78,8 +77,7 @@ class Signals(BoxCase):
             running.signal(signal.SIGTERM)
             self.assertEqual(running.wait().status, status)
             self.assertGreater(time.monotonic() - begun, GRACE - 0.2)
-            self.assertLess(time.monotonic() - begun, GRACE + 1.5)
-            self.vanishes(f"sleep\0{mark}", 1)
+            self.vanishes(f"sleep\0{mark}")
         self.assertEqual(self.listing(), set())
 
     @quick
@@ -90,7 +88,7 @@ class Signals(BoxCase):
                                  "sleep 100").says("up")
         running.signal(signal.SIGKILL)
         running.wait()
-        self.vanishes(f"sleep\0{mark}", 1)
+        self.vanishes(f"sleep\0{mark}")
         self.succeeds("true")
         self.assertEqual(self.listing(), set())
 
@@ -103,7 +101,7 @@ class Signals(BoxCase):
         done = running.wait()
         self.assertEqual(done.status, 1)
         self.assertIn("Process killed by signal: SIGKILL", done.err)
-        self.vanishes(f"sleep\0{mark}", 1)
+        self.vanishes(f"sleep\0{mark}")
         self.assertEqual(self.listing(), set())
 
     def test_the_parent_is_killed(self):
@@ -123,8 +121,8 @@ class Signals(BoxCase):
             os.kill(pid, signal.SIGTERM)
         except ProcessLookupError:
             pass
-        self.vanishes(f"sleep\0{mark}", GRACE + 1)
-        self.vanishes(str(document), GRACE + 1)
+        self.vanishes(f"sleep\0{mark}")
+        self.vanishes(str(document))
         self.assertEqual(self.listing(), set())
 
     def test_before_the_command_runs(self):
@@ -184,7 +182,7 @@ class Descendants(BoxCase):
             f"setsid sleep {mark} & for i in $(seq 2000); do (true &) ; done; sleep 0.3; "
             "grep -l '^State:.Z' /proc/[0-9]*/status | wc -l", seconds=60)
         self.assertEqual(out, "0\n")
-        self.vanishes(f"sleep\0{mark}", 1)
+        self.vanishes(f"sleep\0{mark}")
 
     def test_a_run_does_not_wait_for_what_it_left(self):
         done = self.box("sleep 100 & echo end")

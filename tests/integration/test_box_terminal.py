@@ -137,7 +137,7 @@ class Terminals(OnTerminal):
         terminal = self.terminal("-c", f"echo up; sleep {mark}")
         terminal.shows("^up$")
         terminal.hang_up()
-        self.vanishes(f"sleep\0{mark}", 5)
+        self.vanishes(f"sleep\0{mark}")
 
 
 class TerminalsByBubblewrap(Terminals):

@@ -251,7 +251,7 @@ class BoxCase(Case):
                 pass  # it is gone
         return found
 
-    def vanishes(self, mark, seconds=2.0):
+    def vanishes(self, mark, seconds=WAIT):
         """Waits until no process has the mark in its arguments."""
         end = time.monotonic() + seconds
         while left := self.processes(mark):
