@@ -64,7 +64,8 @@ static bool read_asks(const json_t *list, unsigned *asks)
     return true;
 }
 
-static bool read_hello(struct hello *h, unsigned proto)
+/* NULL, or what is wrong. */
+static const char *read_hello(struct hello *h, unsigned proto)
 {
     json_t *t, *version, *asks, *allowed, *denied;
     const struct message_field fields[] = {
@@ -75,14 +76,20 @@ static bool read_hello(struct hello *h, unsigned proto)
         {"asks", &asks},
     };
     int64_t number = 0;
-    if (!message_fields(h->json, fields, COUNT(fields)) || !message_says(t, "hello") ||
-        !strict_json_integer(version, proto, proto, &number))
-        return false;
+    if (!message_fields(h->json, fields, COUNT(fields)))
+        return "bad hello: a field that hellos do not have";
+    if (!message_says(t, "hello"))
+        return "bad hello: t";
+    if (!strict_json_integer(version, proto, proto, &number))
+        return "bad hello: proto";
     h->asks = proto == 1 ? DECIDER_REQUESTS : 0;
     if (proto == 1 ? asks != NULL : !read_asks(asks, &h->asks))
-        return false;
-    return read_entries(allowed, &h->allowed, &h->allowed_count) &&
-           read_entries(denied, &h->denied, &h->denied_count);
+        return "bad hello: asks";
+    if (!read_entries(allowed, &h->allowed, &h->allowed_count))
+        return "bad hello: allowedDomains";
+    if (!read_entries(denied, &h->denied, &h->denied_count))
+        return "bad hello: deniedDomains";
+    return NULL;
 }
 
 bool hello_read(struct hello *h, unsigned proto, const uint8_t *p, size_t n, const char **why)
@@ -90,10 +97,11 @@ bool hello_read(struct hello *h, unsigned proto, const uint8_t *p, size_t n, con
     *h = (struct hello){.json = strict_json_read(p, n, why)};
     if (h->json == NULL)
         return false;
-    if (read_hello(h, proto))
+    const char *wrong = read_hello(h, proto);
+    if (wrong == NULL)
         return true;
     hello_free(h);
-    *why = "bad hello";
+    *why = wrong;
     return false;
 }
 
@@ -170,24 +178,36 @@ static bool is_credential(const char *s)
     return true;
 }
 
-static bool read_allow(struct verdict_message *m, unsigned proto, const struct verdict_fields *f)
+/* The readers of verdicts: NULL, or what is wrong. The texts name no value, which may be secret. */
+
+static const char *read_credential(struct decider_verdict *v, const struct verdict_fields *f)
+{
+    if (!message_optional_string(f->cred, SIZE_MAX, &v->credential_class))
+        return "bad verdict frame: cred";
+    if (!message_optional_string(f->credential, CREDENTIAL_MAX, &v->credential) ||
+        (v->credential != NULL && !is_credential(v->credential)))
+        return "bad verdict frame: credential";
+    if ((v->credential_class == NULL) != (v->credential == NULL))
+        return "bad verdict frame: cred and credential come together";
+    return NULL;
+}
+
+static const char *read_allow(struct verdict_message *m, unsigned proto,
+                              const struct verdict_fields *f)
 {
     struct decider_verdict *v = &m->verdict;
     int64_t ttl = 0;
     if (f->status != NULL || f->reason != NULL || f->max != NULL)
-        return false;
+        return "bad verdict frame: allow with status, reason or max";
     if (f->ttl != NULL && (proto < 2 || !strict_json_integer(f->ttl, 1, TTL_MAX, &ttl)))
-        return false;
+        return "bad verdict frame: ttl";
     v->action = DECIDER_ALLOW;
     v->ttl_s = (uint32_t)ttl;
-    if (!message_optional_string(f->cred, SIZE_MAX, &v->credential_class) ||
-        !message_optional_string(f->credential, CREDENTIAL_MAX, &v->credential))
-        return false;
-    if ((v->credential_class == NULL) != (v->credential == NULL) ||
-        (v->credential != NULL && !is_credential(v->credential)))
-        return false;
-    return (f->set == NULL || read_set(m, f->set)) &&
-           (f->removed == NULL || read_removed(m, f->removed));
+    if (f->set != NULL && !read_set(m, f->set))
+        return "bad verdict frame: setHeaders";
+    if (f->removed != NULL && !read_removed(m, f->removed))
+        return "bad verdict frame: removeHeaders";
+    return read_credential(v, f);
 }
 
 static bool has_fields_of_allow(const struct verdict_fields *f)
@@ -196,30 +216,34 @@ static bool has_fields_of_allow(const struct verdict_fields *f)
            f->ttl != NULL;
 }
 
-static bool read_deny(struct decider_verdict *v, const struct verdict_fields *f)
+static const char *read_deny(struct decider_verdict *v, const struct verdict_fields *f)
 {
     int64_t status = 0;
-    if (has_fields_of_allow(f) || f->max != NULL ||
-        !strict_json_integer(f->status, 400, 599, &status) ||
-        !message_optional_string(f->reason, REASON_BYTES_MAX, &v->reason))
-        return false;
+    if (has_fields_of_allow(f) || f->max != NULL)
+        return "bad verdict frame: deny with fields of another action";
+    if (!strict_json_integer(f->status, 400, 599, &status))
+        return "bad verdict frame: status";
+    if (!message_optional_string(f->reason, REASON_BYTES_MAX, &v->reason) ||
+        (v->reason != NULL && !strict_text_valid(v->reason, strlen(v->reason))))
+        return "bad verdict frame: reason";
     v->action = DECIDER_DENY;
     v->status = (uint16_t)status;
-    return v->reason == NULL || strict_text_valid(v->reason, strlen(v->reason));
+    return NULL;
 }
 
-static bool read_need_body(struct decider_verdict *v, const struct verdict_fields *f)
+static const char *read_need_body(struct decider_verdict *v, const struct verdict_fields *f)
 {
     int64_t max = 0;
-    if (has_fields_of_allow(f) || f->status != NULL || f->reason != NULL ||
-        !strict_json_integer(f->max, 1, DECIDER_BODY_MAX, &max))
-        return false;
+    if (has_fields_of_allow(f) || f->status != NULL || f->reason != NULL)
+        return "bad verdict frame: need_body with fields of another action";
+    if (!strict_json_integer(f->max, 1, DECIDER_BODY_MAX, &max))
+        return "bad verdict frame: max";
     v->action = DECIDER_NEED_BODY;
     v->max = (uint32_t)max;
-    return true;
+    return NULL;
 }
 
-static bool read_verdict(struct verdict_message *m, unsigned proto)
+static const char *read_verdict(struct verdict_message *m, unsigned proto)
 {
     struct verdict_fields f;
     const struct message_field fields[] = {
@@ -235,14 +259,19 @@ static bool read_verdict(struct verdict_message *m, unsigned proto)
         {"reason", &f.reason},
         {"max", &f.max},
     };
-    if (!message_fields(m->json, fields, COUNT(fields)) || !message_says(f.t, "verdict") ||
-        !strict_json_integer(f.id, 1, MESSAGE_ID_MAX, &m->id))
-        return false;
+    if (!message_fields(m->json, fields, COUNT(fields)))
+        return "bad verdict frame: a field that verdicts do not have";
+    if (!message_says(f.t, "verdict"))
+        return "bad verdict frame: t";
+    if (!strict_json_integer(f.id, 1, MESSAGE_ID_MAX, &m->id))
+        return "bad verdict frame: id";
     if (message_says(f.action, "allow"))
         return read_allow(m, proto, &f);
     if (message_says(f.action, "deny"))
         return read_deny(&m->verdict, &f);
-    return message_says(f.action, "need_body") && read_need_body(&m->verdict, &f);
+    if (message_says(f.action, "need_body"))
+        return read_need_body(&m->verdict, &f);
+    return "bad verdict frame: action";
 }
 
 bool verdict_read(struct verdict_message *m, unsigned proto, const uint8_t *p, size_t n,
@@ -251,10 +280,11 @@ bool verdict_read(struct verdict_message *m, unsigned proto, const uint8_t *p, s
     *m = (struct verdict_message){.json = strict_json_read(p, n, why)};
     if (m->json == NULL)
         return false;
-    if (read_verdict(m, proto))
+    const char *wrong = read_verdict(m, proto);
+    if (wrong == NULL)
         return true;
     verdict_free(m);
-    *why = "bad verdict frame";
+    *why = wrong;
     return false;
 }
 

@@ -191,8 +191,12 @@ void request_refused(struct request *r, enum err err, unsigned status, const cha
     if (err_is_upstream(err))
         r->record.error = (uint8_t)err;
     /* Trouble after an allow does not make it a denial. */
-    else if (err_is_refusal(err) || r->record.verdict != RECORD_ALLOW)
+    else if (err_is_refusal(err) || r->record.verdict != RECORD_ALLOW) {
+        /* The rule in the record is one that allowed it. */
+        if (r->record.verdict == RECORD_ALLOW && r->record.reason == NULL)
+            record_set_reason(&r->record, err_info(err)->sentence);
         r->record.verdict = RECORD_DENY;
+    }
 }
 
 /* Lets go of all but the record and the settings. */

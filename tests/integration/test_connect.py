@@ -132,12 +132,16 @@ class Refused(Case):
 
     def test_refuse_opaque_tunnels(self):
         origin = self.origin(echo)
-        r = self.refused(self.proxy(origin, refuseOpaqueTunnels=True), f"ok.test:{origin.port}")
+        proxy = self.proxy(origin, refuseOpaqueTunnels=True)
+        r = self.refused(proxy, f"ok.test:{origin.port}")
         self.assertEqual((r.status, r.phrase), (403, "Forbidden"))
         self.assertEqual(r.get("X-Proxy-Error"), "blocked-by-sandbox-runtime")
         self.assertEqual(r.text.split("\n")[0],
                          "this proxy does not tunnel CONNECTs it cannot inspect")
         self.assertEqual(origin.connections, [])
+        record = proxy.records(1)[0]
+        self.assertEqual((record["verdict"], record["reason"]),
+                         ("deny", "a tunnel that cannot be inspected"))
 
     def test_upstream_trouble_by_class(self):
         self.dns.script("gone.wild.test", "A", Answer(rcode=3))

@@ -113,7 +113,7 @@ class Timers(TlsCase):
         client = self.start(timeouts={"requestBodyMs": SHORT})
         client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n")
         for _ in range(8):
-            time.sleep(SHORT / 2000)
+            time.sleep(SHORT / 4000)
             client.send("x")
         self.assertEqual(client.response().status, 200)
 

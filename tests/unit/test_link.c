@@ -114,10 +114,10 @@ static void bad_hello_kills(void **state)
         unsigned proto, level;
         const char *first, *why;
     } cases[] = {
-        {1, 0, HELLO_2("\"request\""), "bad hello (protocol 1 is spoken)"},
-        {2, 0, HELLO_1, "bad hello (protocol 2 is spoken)"},
-        {1, 0, ALLOW("1"), "bad hello (protocol 1 is spoken)"},
-        {2, 0, "{\"t\":\"hello\",\"proto\":2}", "bad hello (protocol 2 is spoken)"},
+        {1, 0, HELLO_2("\"request\""), "bad hello: proto (protocol 1 is spoken)"},
+        {2, 0, HELLO_1, "bad hello: proto (protocol 2 is spoken)"},
+        {1, 0, ALLOW("1"), "bad hello: a field that hellos do not have (protocol 1 is spoken)"},
+        {2, 0, "{\"t\":\"hello\",\"proto\":2}", "bad hello: asks (protocol 2 is spoken)"},
         {2, DECIDER_CONNECTIONS, HELLO_2("\"request\""),
          "bad hello (it does not ask for connections)"},
         {2, DECIDER_REQUESTS, HELLO_2("\"connection\""),

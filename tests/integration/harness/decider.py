@@ -6,6 +6,7 @@ Frames that break the contract end up in `errors`, which DeciderCase looks at in
 
 import array
 import base64
+import fcntl
 import json
 import os
 import re
@@ -14,8 +15,10 @@ import socket
 import struct
 import sys
 import tempfile
+import termios
 import textwrap
 import threading
+import time
 
 from .client import WAIT
 
@@ -297,6 +300,16 @@ class Decider:
 
     def stop_reading(self):
         self.reading.clear()
+
+    def wait_unread(self):
+        """Until the proxy has written something that is not read."""
+        waiting = array.array("i", [0])
+        end = time.monotonic() + WAIT
+        while waiting[0] == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+            fcntl.ioctl(self.link.fd_in, termios.FIONREAD, waiting)
+        if waiting[0] == 0:
+            raise AssertionError("nothing was written")
 
     def end(self):
         """Closes what is open, as a decider that dies."""
