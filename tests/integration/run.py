@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -167,6 +168,10 @@ def main():
     parser.add_argument("--child")
     parser.add_argument("--results")
     args = parser.parse_args()
+    # Whoever runs this may ignore them (nohup, a shell's background), and what it starts would too.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     if args.child:
         child(args.child, args)
         return 0

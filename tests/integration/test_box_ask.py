@@ -353,7 +353,7 @@ class Asked(OnTerminal):
         terminal = self.ask(f"{self.fetched()} & curl -sS http://two.no.test:{self.web.port}/; echo after")
         terminal.shows(PROMPT + "$")
         terminal.line("q")
-        self.assertEqual(terminal.wait(2), 130)
+        self.assertEqual(terminal.wait(), 130)
         self.assertNotIn(b"\nafter", terminal.text)
         self.assertEqual(terminal.modes(), terminal.before)
         self.assertEqual(self.web.requests, [])
@@ -361,7 +361,7 @@ class Asked(OnTerminal):
     def test_quitting_what_does_not_want_to(self):
         terminal = self.asked(f"trap '' INT QUIT TERM HUP; while :; do {self.fetched(False)}; sleep 0.1; done")
         terminal.line("q").shows("the run was ended")
-        self.assertEqual(terminal.wait(5), 128 + 9)
+        self.assertEqual(terminal.wait(), 128 + 9)
         self.assertEqual(len(re.findall(PROMPT.encode(), terminal.text)), 1)
 
     @quick
@@ -369,7 +369,7 @@ class Asked(OnTerminal):
         for command in (f"{self.fetched()}; sleep 60", f"trap '' HUP; while :; do {self.fetched(False)}; done"):
             terminal = self.asked(command)
             terminal.hang_up()
-            terminal.wait(5)
+            terminal.wait()
         self.assertEqual(self.web.requests, [])
 
     def test_ctrl_c_is_the_commands_own_matter(self):
@@ -382,7 +382,7 @@ class Asked(OnTerminal):
     def test_being_ended_at_a_question(self):
         terminal = self.asked(self.fetched())
         subprocess.run(self.as_user("kill", "-TERM", str(terminal.process.pid)), check=True)
-        terminal.wait(10)
+        terminal.wait()
         self.assertEqual(terminal.modes(), terminal.before)
 
     def test_what_was_written_last_is_shown(self):
@@ -473,7 +473,7 @@ class Asked(OnTerminal):
         terminal.shows("^22$")
         terminal.type(" ").shows("45$")
         terminal.type("q")
-        self.assertEqual(terminal.wait(10), 0)
+        self.assertEqual(terminal.wait(), 0)
         self.assertEqual(terminal.modes(), terminal.before)
 
     @quick
@@ -487,7 +487,7 @@ class Asked(OnTerminal):
                 terminal.type("j")
                 time.sleep(0.1)
             terminal.shows("26$")
-            terminal.type("q").shows("over$", 10)
+            terminal.type("q").shows("over$")
             terminal.wait()
             self.assertEqual(terminal.modes(), terminal.before)
 
