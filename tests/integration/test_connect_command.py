@@ -95,6 +95,7 @@ class Tunnel(Command):
         process.stdin.write(b"then")
         process.stdin.close()
         self.assertEqual(process.wait(WAIT), 0)
+        origin.finished()
         self.assertEqual(got, [b"then"])
 
     def test_bytes_that_come_with_the_answer(self):

@@ -82,10 +82,6 @@ class Pool(Case):
             self.assertEqual(r.body, f"{method} {path}\n".encode())
         return r
 
-    def rested(self):
-        """A moment in which the gateway sees what the origin did after its answer."""
-        time.sleep(0.05)
-
 
 class Reuse(Pool):
     def test_one_connection_serves_many_requests_and_clients(self):
