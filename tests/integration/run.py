@@ -65,8 +65,9 @@ class Result(unittest.TestResult):
         self.skipped_here = False
         self.trouble = io.StringIO()
 
-    def note(self, err):
+    def note(self, err, test=None):
         self.ok = False
+        self.trouble.write(getattr(test, "evidence", str)())
         if isinstance(err, str):
             self.trouble.write(err + "\n")
         else:
@@ -78,15 +79,15 @@ class Result(unittest.TestResult):
             self.note(err)
             self.stopTest(test)
         else:
-            self.note(err)
+            self.note(err, test)
 
     def addFailure(self, test, err):
-        self.note(err)
+        self.note(err, test)
 
     def addSubTest(self, test, subtest, err):
         if err is not None:
             self.trouble.write(f"[{subtest._subDescription()}]\n")
-            self.note(err)
+            self.note(err, test)
 
     def addSkip(self, test, reason):
         if os.environ.get("CI"):

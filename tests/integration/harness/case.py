@@ -31,6 +31,14 @@ class Case(unittest.TestCase):
         self._dns = None
         self._proxies = 0
 
+    def evidence(self):
+        """For a test that failed: what the gateways said and recorded last."""
+        text = ""
+        for name in ("stderr", "decisions.log"):
+            for path in sorted(self.directory.glob(f"*/{name}")):
+                text += f"{path.parent.name}/{name}: ...{path.read_text('utf-8', 'replace')[-4000:]}\n"
+        return text
+
     @property
     def dns(self):
         """Answers for ok.test, two.test, *.wild.test and no.test with 127.0.0.5."""
