@@ -531,56 +531,6 @@ static void a_time_to_live_is_of_protocol_2(void **state)
     refuses_verdict(2, VERDICT "\"need_body\",\"max\":1,\"ttl\":60}");
 }
 
-static void what_is_wrong_is_named(void **state)
-{
-    static const struct {
-        const char *text, *why;
-    } hellos[] =
-        {
-            {"{\"t\":\"hi\",\"proto\":1," LISTS "}", "bad hello: t"},
-            {"{\"t\":\"hello\",\"proto\":2," LISTS "}", "bad hello: proto"},
-            {"{\"t\":\"hello\",\"proto\":1,\"allowedDomains\":[\"\"],\"deniedDomains\":[]}",
-             "bad hello: allowedDomains"},
-            {"{\"t\":\"hello\",\"proto\":1,\"allowedDomains\":[]}", "bad hello: deniedDomains"},
-        },
-      verdicts[] = {
-          {"{\"t\":\"req\",\"id\":7,\"action\":\"allow\"}", "bad verdict frame: t"},
-          {"{\"t\":\"verdict\",\"id\":0,\"action\":\"allow\"}", "bad verdict frame: id"},
-          {VERDICT "\"alow\"}", "bad verdict frame: action"},
-          {VERDICT "\"allow\",\"x\":1}", "bad verdict frame: a field that verdicts do not have"},
-          {VERDICT "\"allow\",\"max\":1}", "bad verdict frame: allow with status, reason or max"},
-          {VERDICT "\"allow\",\"ttl\":1}", "bad verdict frame: ttl"},
-          {VERDICT "\"allow\",\"setHeaders\":{\"A\":[]}}", "bad verdict frame: setHeaders"},
-          {VERDICT "\"allow\",\"removeHeaders\":[]}", "bad verdict frame: removeHeaders"},
-          {VERDICT "\"allow\",\"cred\":1}", "bad verdict frame: cred"},
-          {VERDICT "\"allow\",\"cred\":\"c\",\"credential\":\"a b\"}",
-           "bad verdict frame: credential"},
-          {VERDICT "\"allow\",\"cred\":\"c\"}",
-           "bad verdict frame: cred and credential come together"},
-          {VERDICT "\"deny\"}", "bad verdict frame: status"},
-          {VERDICT "\"deny\",\"status\":403,\"reason\":1}", "bad verdict frame: reason"},
-          {VERDICT "\"deny\",\"status\":403,\"max\":1}",
-           "bad verdict frame: deny with fields of another action"},
-          {VERDICT "\"need_body\"}", "bad verdict frame: max"},
-          {VERDICT "\"need_body\",\"max\":1,\"status\":403}",
-           "bad verdict frame: need_body with fields of another action"},
-      };
-    (void)state;
-    const char *why;
-    for (size_t i = 0; i < COUNT(hellos); i++) {
-        struct hello h;
-        assert_false(
-            hello_read(&h, 1, (const uint8_t *)hellos[i].text, strlen(hellos[i].text), &why));
-        assert_string_equal(why, hellos[i].why);
-    }
-    for (size_t i = 0; i < COUNT(verdicts); i++) {
-        struct verdict_message m;
-        assert_false(
-            verdict_read(&m, 1, (const uint8_t *)verdicts[i].text, strlen(verdicts[i].text), &why));
-        assert_string_equal(why, verdicts[i].why);
-    }
-}
-
 static void a_credential_is_wiped(void **state)
 {
     struct verdict_message m;
@@ -614,7 +564,6 @@ int main(void)
         cmocka_unit_test(removed_names_are_bounded),
         cmocka_unit_test(reasons_and_credentials_are_bounded_in_bytes),
         cmocka_unit_test(a_time_to_live_is_of_protocol_2),
-        cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(a_credential_is_wiped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
