@@ -126,7 +126,6 @@ class Asked(OnTerminal):
         self.assertEqual(self.web.requests, [])
         self.assertNotIn("no.test", self.dns.queries)
 
-    @quick
     def test_no_for_this_run(self):
         terminal = self.asked(f"for i in 1 2 3; do {self.fetched(False)}; done; echo over")
         terminal.line("never  again ")
@@ -136,7 +135,6 @@ class Asked(OnTerminal):
         self.assertEqual(len(re.findall(PROMPT.encode(), terminal.text)), 1)
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_only_a_clear_yes(self):
         for lines in (("", "y", "yes"), ("o please", "O", "\x1b[A"), ("oo", "a", "allow"),
                       ("o\x04\r", "r\x04\x04", "\x04")):
@@ -173,7 +171,6 @@ class Asked(OnTerminal):
 
     # Many at once.
 
-    @quick
     def test_fifty_at_once_are_one_question(self):
         terminal = self.asked(f"for i in $(seq 50); do {self.fetched()} & done; wait; echo over")
         time.sleep(1)  # for those that are slow to ask
@@ -198,7 +195,6 @@ class Asked(OnTerminal):
         self.assertEqual(hosts, [])
         self.assertEqual(len(self.web.requests), 3)
 
-    @quick
     def test_other_traffic_goes_on_during_a_question(self):
         terminal = self.asked(f"{self.fetched()} & until [ -e ready ]; do sleep 0.05; done; "
                               f"for i in $(seq 200); do curl -sSf http://ok.test:{self.web.port}/$i; done "
@@ -210,7 +206,6 @@ class Asked(OnTerminal):
 
     # Time.
 
-    @quick
     def test_nobody_answers(self):
         begun = time.monotonic()
         terminal = self.asked(self.fetched(False), "--ask-timeout", "2")
@@ -220,7 +215,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.modes(), terminal.before)
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_the_client_goes_away(self):
         """One for whom nobody else waits is taken down, and the next one comes."""
         self.file("gone.py", RESET)
@@ -235,7 +229,6 @@ class Asked(OnTerminal):
 
     # Who types.
 
-    @quick
     def test_what_was_typed_before_is_no_answer(self):
         terminal = self.ask(f"echo up; until [ -e go ]; do sleep 0.05; done; {self.fetched(False)}",
                             "--ask-timeout", "3")
@@ -246,7 +239,6 @@ class Asked(OnTerminal):
         terminal.shows("nobody answered")
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_keys_in_flight_are_no_answer(self):
         """Whoever types on at a question has not seen it: its prompt waits until a second without a key."""
         terminal = self.asking(self.ask(self.fetched(False)))
@@ -273,7 +265,6 @@ class Asked(OnTerminal):
         terminal.line("d").shows("403")
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_the_end_of_file_key_ends_no_answer(self):
         terminal = self.asked(self.fetched(False))
         for _ in range(2):
@@ -281,7 +272,6 @@ class Asked(OnTerminal):
         terminal.line("").shows("no clear answer was given")
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_a_command_in_raw_mode(self):
         self.file("raw.py", RAW_KEYS)
         terminal = self.ask(f"/usr/bin/python3 raw.py {self.url}")
@@ -297,7 +287,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.wait(), 0)
         self.assertEqual(terminal.modes(), terminal.before)
 
-    @quick
     def test_the_command_cannot_take_the_answer_nor_write_over_the_question(self):
         self.file("thief.py", THIEF)
         terminal = self.ask("/usr/bin/python3 thief.py; until [ -e thief ]; do sleep 0.05; done; "
@@ -312,7 +301,6 @@ class Asked(OnTerminal):
         self.assertNotIn(b"o", (self.work / "stolen").read_bytes() if (self.work / "stolen").exists() else b"")
         self.assertEqual(terminal.modes(), terminal.before)
 
-    @quick
     def test_keys_reach_the_command_when_nothing_is_asked(self):
         terminal = self.ask(f"read a; echo got $a; {self.fetched()}; read b; echo got $b; stty size")
         terminal.line("one").shows("^got one$")
@@ -321,7 +309,6 @@ class Asked(OnTerminal):
         terminal.shows("^24 80$")
         self.assertEqual(terminal.wait(), 0)
 
-    @quick
     def test_an_interactive_shell(self):
         terminal = self.terminal("--ask", "env", "PS1=P> ", "bash", "--norc", "--noprofile", "-i",
                                  document=self.settings(self.web))
@@ -338,7 +325,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.wait(), 5)
         self.assertEqual(terminal.modes(), terminal.before)
 
-    @quick
     def test_ctrl_c_at_a_question(self):
         terminal = self.asked(f"{self.fetched()}; echo after")
         terminal.type("\x03").shows(r"^srt: \(denied\)$")
@@ -347,7 +333,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.modes(), terminal.before)
         self.assertEqual(self.web.requests, [])
 
-    @quick
     def test_quitting(self):
         self.dns.add("*.no.test", "127.0.0.5")
         terminal = self.ask(f"{self.fetched()} & curl -sS http://two.no.test:{self.web.port}/; echo after")
@@ -364,7 +349,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.wait(), 128 + 9)
         self.assertEqual(len(re.findall(PROMPT.encode(), terminal.text)), 1)
 
-    @quick
     def test_the_terminal_goes_away(self):
         for command in (f"{self.fetched()}; sleep 60", f"trap '' HUP; while :; do {self.fetched(False)}; done"):
             terminal = self.asked(command)
@@ -393,7 +377,6 @@ class Asked(OnTerminal):
 
     # What a question says.
 
-    @quick
     def test_who_asks_is_the_command_that_was_started(self):
         self.file("forge.py", FORGE)
         command = f"/usr/bin/python3 forge.py no.test:{self.web.port}"
@@ -402,7 +385,6 @@ class Asked(OnTerminal):
         self.question(terminal, kind="connect").line("d").shows("403")
         self.assertNotIn(b"harmless", terminal.text)
 
-    @quick
     def test_what_is_special_about_a_destination(self):
         terminal = self.ask("curl -sS --noproxy '' -m 9 http://127.0.0.1:9/; "
                             "curl -sS --noproxy '' -m 9 http://169.254.169.254/")
@@ -443,7 +425,6 @@ class Asked(OnTerminal):
         terminal.line("o").shows("ok.test")
         terminal.shows("^hello$")
 
-    @quick
     def test_one_at_a_time(self):
         path = self.settings_file(self.settings(self.web))
         srt = shlex.join([str(self.srt), "--settings", str(path), "--ask", "-c"])
@@ -456,7 +437,6 @@ class Asked(OnTerminal):
         terminal.shows("^third$")
         self.assertNotIn(b"second", terminal.text)
 
-    @quick
     def test_keys_for_the_terminal_when_input_is_a_pipe(self):
         terminal = self.terminal("--ask", "-c", "cat; read x </dev/tty; echo got $x",
                                  document=self.settings(self.web),
@@ -465,7 +445,6 @@ class Asked(OnTerminal):
         terminal.line("word").shows("^got word$")
         self.assertEqual(terminal.wait(), 0)
 
-    @quick
     def test_a_pager_that_reads_a_pipe(self):
         self.file("numbers", "".join(f"{i}\n" for i in range(3000)))
         terminal = self.terminal("--ask", "-c", "less", document=self.settings(self.web),
@@ -476,7 +455,6 @@ class Asked(OnTerminal):
         self.assertEqual(terminal.wait(), 0)
         self.assertEqual(terminal.modes(), terminal.before)
 
-    @quick
     def test_a_pager_behind_a_pipe(self):
         for count in (30, 200000):
             terminal = self.terminal("--ask", "-c", f"seq {count}", document=self.settings(self.web),
@@ -491,7 +469,6 @@ class Asked(OnTerminal):
             terminal.wait()
             self.assertEqual(terminal.modes(), terminal.before)
 
-    @quick
     def test_lines_of_others_stay_lines(self):
         terminal = self.terminal("--ask", "-c", "echo one; sleep 1; echo two", document=self.settings(self.web),
                                  before=("/bin/bash", "-c", '"$@" | cat', "-"))
@@ -502,7 +479,6 @@ class Asked(OnTerminal):
         terminal.wait()
         self.assertIn(b"one\r\ntwo\r\n", terminal.text)
 
-    @quick
     def test_into_the_foreground(self):
         path = self.settings_file(self.settings(self.web))
         terminal = Terminal(self.as_user("/bin/bash", "--norc", "--noprofile", "-i"), self.work,
